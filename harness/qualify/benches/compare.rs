@@ -1,0 +1,3 @@
+//! Comparison speed.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Bundles: a model with reference inputs and outputs, hashed and self-contained.

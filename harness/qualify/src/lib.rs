@@ -1,0 +1,11 @@
+//! ort-qualify as a library: one module per word of the design (see `docs/flow.md`), data flowing one way:
+//! recipe -> prefix, bundle -> case, (prefix, case) -> worker -> observation -> verdict -> evidence -> report.
+
+pub mod atomic;
+pub mod bundle;
+pub mod cli;
+pub mod digest;
+pub mod nearest;
+pub mod observation;
+pub mod recipe;
+pub mod toml_file;

@@ -1,0 +1,3 @@
+//! Observations: what a worker saw, raw facts only.
+
+pub mod figure;

@@ -1,0 +1,1 @@
+//! Recipes: pinned software environments as data, and the prefixes they become on disk.

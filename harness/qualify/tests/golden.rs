@@ -1,0 +1,3 @@
+//! Golden cases as tests.
+
+fn main() {}
