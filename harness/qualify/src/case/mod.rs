@@ -1,0 +1,112 @@
+//! Cases: named qualification tests, and what must hold for each.
+
+mod expand;
+mod file;
+mod filter;
+
+pub(crate) use expand::glob_set;
+pub use expand::expand;
+pub use file::{CaseFile, CaseFileError, SourceKind};
+pub use filter::{Filter, FilterError};
+
+use crate::bundle::ArrayRef;
+use crate::observation::Stage;
+use crate::verdict::limits::Limits;
+use camino::Utf8PathBuf;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One named qualification test: which model, which arrays, what must hold.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// Unique over all case files; words joined by `/`.
+    pub name: String,
+    /// The case file it comes from, relative to the project.
+    pub file: Utf8PathBuf,
+    /// Where its bundle is.
+    pub source: SourceKind,
+    /// The bundle's folder below the source.
+    pub bundle: String,
+    /// The model's file in the bundle; `None`: the bundle's own word, or `model.onnx`.
+    pub model: Option<String>,
+    /// The case inside the bundle.
+    pub batch: String,
+    /// Limits for every output that has none of its own.
+    pub limits: Limits,
+    /// Limits by output.
+    pub output_limits: BTreeMap<String, Limits>,
+    /// What must hold of placement.
+    pub placement: PlacementDemand,
+    /// May nodes fall back to the CPU?
+    pub fallback: Fallback,
+    /// Does the case share a worker process with others?
+    pub isolation: Isolation,
+    /// Wall time allowed, in seconds.
+    pub timeout_s: u64,
+    /// Words to select by.
+    pub tags: Vec<String>,
+    /// Intermediate tensors to compare exactly, beside those that the bundle names.
+    pub probes: Vec<ProbeDemand>,
+    /// SHA-256 of the bundle's files where the bundle itself records none.
+    pub pins: BTreeMap<Utf8PathBuf, String>,
+    /// Failures that are known and must show.
+    pub known_failures: Vec<KnownFailure>,
+}
+
+/// What must hold of placement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlacementDemand {
+    /// Every node runs on the recipe's provider.
+    #[default]
+    Provider,
+    /// Placement is recorded and demands nothing.
+    Recorded,
+}
+
+/// May nodes fall back to the CPU provider?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fallback {
+    /// The session is refused where a node would.
+    #[default]
+    Denied,
+    /// They may; placement shows it.
+    Allowed,
+}
+
+/// Does a case share a worker process?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Isolation {
+    /// A process of its own, whose clean end is part of what must hold.
+    #[default]
+    Fresh,
+    /// A long-lived process for many cases, restarted after a crash: faster.
+    Shared,
+}
+
+/// A probe that a case adds to its bundle's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProbeDemand {
+    /// The tensor's name in the model.
+    pub tensor: String,
+    /// Its reference.
+    pub array: ArrayRef,
+}
+
+/// A failure that is known: it must show at that stage with that text, or the run fails.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KnownFailure {
+    /// The recipes that show it (globs).
+    pub recipes: Vec<String>,
+    /// Where it shows.
+    pub stage: Stage,
+    /// A regular expression that the failure's text must match.
+    pub pattern: String,
+    /// Why it is known and accepted.
+    pub reason: String,
+}

@@ -1,0 +1,53 @@
+//! `ort-qualify list`: the cases, without running anything.
+
+use super::{Failure, color};
+use crate::case::{Case, Filter, expand};
+use crate::report::table;
+use crate::run::skip_reason;
+use camino::{Utf8Path, Utf8PathBuf};
+use clap::Args;
+use serde::Serialize;
+use std::process::ExitCode;
+
+/// Which cases to list.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// A part of the cases' names, or a glob over them; all cases if not given.
+    filter: Option<String>,
+    /// Only cases with this tag; may be given several times.
+    #[arg(long)]
+    tag: Vec<String>,
+    /// The folder of external bundles.
+    #[arg(long, env = "ORT_QUALIFY_BUNDLES")]
+    bundles: Option<Utf8PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    #[serde(flatten)]
+    case: &'a Case,
+    skipped: Option<String>,
+}
+
+/// Prints the cases with limits, tags, known failures and why they would be skipped here.
+pub fn list(args: &ListArgs, root: &Utf8Path, as_json: bool) -> Result<ExitCode, Failure> {
+    let cases = expand(root, None).map_err(Failure::request)?;
+    let filter = Filter { text: args.filter.clone(), tags: args.tag.clone() };
+    let cases = filter.select(cases).map_err(Failure::request)?;
+    let skipped = |case: &Case| skip_reason(case, args.bundles.as_deref());
+    if as_json {
+        let rows: Vec<_> = cases.iter().map(|case| Row { case, skipped: skipped(case) }).collect();
+        println!("{}", serde_json::to_string_pretty(&rows).map_err(Failure::environment)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut table = table::new(&["case", "limits", "tags", "notes"], color());
+    for case in &cases {
+        let known = case.known_failures.iter().map(|k| {
+            format!("known to fail at {} on {}: {}", k.stage, k.recipes.join(", "), k.reason)
+        });
+        let notes: Vec<_> = skipped(case).map(|why| format!("skipped here: {why}")).into_iter().chain(known).collect();
+        table.add_row([case.name.clone(), case.limits.to_string(), case.tags.join(", "), notes.join("\n")]);
+    }
+    println!("{table}\n{} cases", cases.len());
+    Ok(ExitCode::SUCCESS)
+}

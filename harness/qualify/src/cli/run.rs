@@ -1,0 +1,111 @@
+//! `ort-qualify run`: qualify.
+
+use super::{Failure, color};
+use crate::case::{Filter, expand};
+use crate::report::{json, table};
+use crate::run::{Qualification, Settings, run_all};
+use crate::worker::fault::Fault;
+use anyhow::Context as _;
+use camino::Utf8PathBuf;
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// What to qualify, and how.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// A part of the cases' names, or a glob over them (`mlpf/*/padded`); all cases if not given.
+    filter: Option<String>,
+    /// The recipe to qualify on.
+    #[arg(long, env = "ORT_QUALIFY_RECIPE", default_value = "cpu")]
+    recipe: String,
+    /// Only cases with this tag; may be given several times.
+    #[arg(long)]
+    tag: Vec<String>,
+    /// The folder of external bundles.
+    #[arg(long, env = "ORT_QUALIFY_BUNDLES")]
+    bundles: Option<Utf8PathBuf>,
+    /// Where evidence goes; `target/evidence` below the root if not given.
+    #[arg(long, env = "ORT_QUALIFY_EVIDENCE")]
+    evidence: Option<Utf8PathBuf>,
+    /// Run cases again that finished with unchanged inputs.
+    #[arg(long)]
+    rerun: bool,
+    /// Workers at a time; the number of cores if not given.
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Make every worker commit a fault, KIND@STAGE (tests of the harness itself).
+    #[arg(long, hide = true)]
+    fault: Option<Fault>,
+}
+
+/// Qualifies and prints; 1 if something does not stand as expected.
+pub fn run(
+    args: RunArgs,
+    root: Utf8PathBuf,
+    store: Option<Utf8PathBuf>,
+    offline: bool,
+    as_json: bool,
+) -> Result<ExitCode, Failure> {
+    let started = Instant::now();
+    let cases = expand(&root, None).map_err(Failure::request)?;
+    let cases = Filter { text: args.filter, tags: args.tag }.select(cases).map_err(Failure::request)?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let jobs = args.jobs.unwrap_or(cores);
+    if jobs == 0 {
+        return Err(Failure::request(anyhow::anyhow!("--jobs 0 would run nothing; give at least 1")));
+    }
+    let evidence = args.evidence.unwrap_or_else(|| root.join("target/evidence"));
+    let evidence = camino::absolute_utf8(&evidence).map_err(Failure::environment)?;
+    let bundles = args.bundles.map(|b| camino::absolute_utf8(&b).with_context(|| format!("--bundles {b}")));
+    let bundles = bundles.transpose().map_err(Failure::request)?;
+    if let Some(folder) = bundles.as_ref().filter(|folder| !folder.is_dir()) {
+        return Err(Failure::request(anyhow::anyhow!("the folder of external bundles, {folder}, is not there")));
+    }
+    let program = std::env::current_exe().context("this program's own file cannot be found").map_err(Failure::environment)?;
+    let program = Utf8PathBuf::try_from(program).map_err(Failure::environment)?;
+    let recipe = args.recipe.clone();
+    let qualification = Qualification::new(Settings {
+        root,
+        recipe: args.recipe,
+        bundles,
+        store,
+        evidence: evidence.clone(),
+        program,
+        offline,
+        rerun: args.rerun,
+        threads: (cores / jobs).max(1),
+        fault: args.fault,
+    })
+    .map_err(failure)?;
+    // Fetching has a bar of its own: this one comes after it.
+    if cases.iter().any(|case| qualification.skip_reason(case).is_none()) {
+        qualification.prefix().map_err(failure)?;
+    }
+    let bar = ProgressBar::new(cases.len() as u64).with_style(
+        ProgressStyle::with_template("{pos}/{len} cases {wide_bar} {elapsed}").expect("the template is a constant"),
+    );
+    let outcome = run_all(&qualification, &cases, jobs, &mut |_| bar.inc(1));
+    bar.finish_and_clear();
+    let (results, late) = outcome.map_err(failure)?;
+    let wall_s = started.elapsed().as_secs_f64();
+    let folder = evidence.join(&recipe);
+    if as_json {
+        let value = json::Run::new(&recipe, wall_s, &folder, &results, &late);
+        println!("{}", serde_json::to_string_pretty(&value).map_err(Failure::environment)?);
+    } else {
+        println!("{}", table::results(&results, color()));
+        print!("{}{}", table::skips(&results), table::failures(&results));
+        for death in &late {
+            println!("a shared worker did not end cleanly after its last case: {}", death.0);
+        }
+        println!("{}", table::summary(&results, &recipe, wall_s, &folder));
+    }
+    let fine = late.is_empty() && results.iter().all(|r| r.judged.verdict.is_as_expected());
+    Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn failure(error: crate::run::RunError) -> Failure {
+    if error.is_environment() { Failure::environment(error) } else { Failure::request(error) }
+}

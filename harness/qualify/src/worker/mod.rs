@@ -1,0 +1,134 @@
+//! Workers: a process that loads ONNX Runtime, replays cases and says what it saw.
+//!
+//! The parent writes one [`Request`] a line to the worker's standard input and reads one [`Event`] a line from a pipe
+//! of its own ([`REPLY_FD`]), so that nothing that a library prints can come between. See `docs/flow.md`.
+
+pub mod fault;
+pub mod launch;
+mod raw;
+mod replay;
+mod runtime;
+pub mod serve;
+
+use crate::bundle::ArrayRef;
+use crate::observation::compare::Measure;
+use crate::observation::{Facts, Stage};
+use camino::Utf8PathBuf;
+use fault::Fault;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The descriptor that a worker writes its events to.
+pub const REPLY_FD: i32 = 3;
+
+/// Everything that a worker needs to replay one case. All paths are absolute.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// The case's name, for messages.
+    pub case: String,
+    /// The library to load. A worker loads one only; a second name is refused.
+    pub library: Utf8PathBuf,
+    /// The version that the library must say it has: a mismatch is refused before any number is computed.
+    pub library_version: String,
+    /// The provider to ask for.
+    pub provider: Provider,
+    /// Session configuration entries.
+    pub session: BTreeMap<String, String>,
+    /// Threads inside an operator; 0 leaves it to the library.
+    pub threads: usize,
+    /// May nodes fall back to the CPU?
+    pub fallback_allowed: bool,
+    /// The folder that the arrays' files are relative to.
+    pub dir: Utf8PathBuf,
+    /// The model's file.
+    pub model: Utf8PathBuf,
+    /// Arrays to feed, by input name.
+    pub inputs: Vec<NamedArray>,
+    /// Outputs to fetch and compare.
+    pub outputs: Vec<OutputRequest>,
+    /// Which rows are valid (nonzero), if the bundle says.
+    pub mask: Option<ArrayRef>,
+    /// Intermediate tensors to expose and compare exactly.
+    pub probes: Vec<NamedArray>,
+    /// Where `stdout.log`, `stderr.log` and `profile.json` go.
+    pub logs: Utf8PathBuf,
+    /// The largest array that is read, in bytes.
+    pub array_cap_bytes: u64,
+    /// A fault to commit, for tests of the harness itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Fault>,
+}
+
+/// An execution provider with its options.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Provider {
+    /// The recipe's word: `cpu`, `cuda`, `openvino`, `migraphx`, `webgpu`.
+    pub name: String,
+    /// Options by name, as the provider spells them.
+    pub options: BTreeMap<String, String>,
+}
+
+impl Provider {
+    /// The name under which the library registers the provider and writes it into profiles.
+    pub fn registered(&self) -> String {
+        let stem = match self.name.as_str() {
+            "cpu" => "CPU",
+            "cuda" => "CUDA",
+            "openvino" => "OpenVINO",
+            "migraphx" => "MIGraphX",
+            "webgpu" => "WebGpu",
+            other => other,
+        };
+        format!("{stem}ExecutionProvider")
+    }
+
+    /// Is it the CPU provider, which is there without being asked for?
+    pub fn is_cpu(&self) -> bool {
+        self.name == "cpu"
+    }
+}
+
+/// An array and the name of the tensor it belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamedArray {
+    /// The tensor's name in the model.
+    pub name: String,
+    /// Where its values are.
+    pub array: ArrayRef,
+}
+
+/// An output to fetch and what to hold it against.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutputRequest {
+    /// The output's name in the model.
+    pub name: String,
+    /// The reference.
+    pub reference: ArrayRef,
+    /// The same computed at the model's own precision elsewhere, if the bundle has it.
+    pub baseline: Option<ArrayRef>,
+    /// The output's axes that the mask's axes are; `None`: the leading ones, where the extents are equal.
+    pub mask_axes: Option<Vec<usize>>,
+    /// What to count against.
+    pub measure: Measure,
+}
+
+/// What a worker says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Event {
+    /// It enters a stage.
+    Enters(Stage),
+    /// The case is done.
+    Finished(Box<Facts>),
+    /// A stage reported an error; what was seen before it is kept.
+    Refused {
+        /// The error's text.
+        message: String,
+        /// What was seen.
+        facts: Box<Facts>,
+    },
+}
