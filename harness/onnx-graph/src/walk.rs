@@ -1,6 +1,6 @@
 //! Walks over a model: every graph, node and tensor, subgraphs and model-local functions included.
 
-use crate::proto::{FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto};
+use crate::proto::{FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// ONNX's own operators may be written with or without their domain's name.
@@ -65,11 +65,11 @@ pub(crate) fn every_tensor<'a>(model: &'a ModelProto, visit: &mut dyn FnMut(&'a 
 /// Adds the tensors of outer graphs that the subgraphs of `node` read.
 pub(crate) fn captures<'a>(node: &'a NodeProto, found: &mut BTreeSet<&'a str>) {
     for graph in subgraphs(node) {
-        let own: HashSet<&str> = (graph.input.iter().map(|i| i.name()))
+        let own: HashSet<&str> = (graph.input.iter().map(ValueInfoProto::name))
             .chain(initialiser_names(graph))
             .chain(graph.node.iter().flat_map(|n| n.output.iter().map(String::as_str)))
             .collect();
-        let mut read: BTreeSet<&str> = graph.output.iter().map(|o| o.name()).collect();
+        let mut read: BTreeSet<&str> = graph.output.iter().map(ValueInfoProto::name).collect();
         for inner in &graph.node {
             read.extend(inner.input.iter().map(String::as_str));
             captures(inner, &mut read);
