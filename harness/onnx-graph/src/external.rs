@@ -78,10 +78,10 @@ impl ExternalFile {
                 "is to hold a {dtype} tensor of shape {shape:?}, which has no fixed size in bytes"
             )));
         };
-        if length.is_some_and(|length| length != needed) {
-            let length = length.unwrap_or_default();
-            let needs = format!("a {dtype} tensor of shape {shape:?} needs {needed} bytes");
-            return Err(refuse(format!("is said to hold {length} bytes and {needs}: export the model again")));
+        if let Some(stated) = length.filter(|&stated| stated != needed) {
+            return Err(refuse(format!(
+                "is said to hold {stated} bytes and a {dtype} tensor of shape {shape:?} needs {needed}: export the model again"
+            )));
         }
         Ok(Self { tensor: tensor.name().to_owned(), location, offset, length, needed })
     }
