@@ -1,8 +1,9 @@
 //! The builder: what it refuses, and that what it builds is what is read back.
+#![allow(clippy::unwrap_used)] // a test file: an unwrap is an assertion
 
 use bytes::Bytes;
 use onnx_graph::builder::{BuildError, Builder, Value};
-use onnx_graph::proto::attribute_proto::AttributeType;
+use onnx_graph::proto::attribute_proto::AttributeType as T;
 use onnx_graph::{DataType, Dim, Model, Tensor};
 use proptest::prelude::*;
 
@@ -32,7 +33,6 @@ fn attributes_domains_and_absent_inputs_are_written_as_onnx_wants_them() {
         (&["x", "", "x"].map(String::from)[..], &["a", "b"].map(String::from)[..])
     );
     let types: Vec<_> = node.proto().attribute.iter().map(onnx_graph::proto::AttributeProto::r#type).collect();
-    use AttributeType as T;
     assert_eq!(types, [T::Int, T::Ints, T::Float, T::String, T::Tensor]);
     assert_eq!(model.op_histogram().into_keys().collect::<Vec<_>>(), ["com.microsoft::Thing"]);
     assert_eq!(model.ir_version(), 8);

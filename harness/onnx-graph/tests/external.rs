@@ -1,4 +1,5 @@
 //! External data: what may be referred to, what must be there.
+#![allow(clippy::unwrap_used)] // a test file: an unwrap is an assertion
 
 use onnx_graph::proto::{GraphProto, ModelProto, StringStringEntryProto, TensorProto};
 use onnx_graph::{Model, ModelError, tensor_from_proto};

@@ -1,4 +1,5 @@
 //! Loading, inspecting, exposing: the model as its readers meet it.
+#![allow(clippy::unwrap_used)] // a test file: an unwrap is an assertion
 
 use bytes::Bytes;
 use onnx_graph::builder::Builder;
@@ -11,6 +12,7 @@ use proptest::prelude::*;
 use std::io::Write;
 use std::path::Path;
 
+#[allow(clippy::unnecessary_wraps)] // as the message fields want it
 fn text(s: &str) -> Option<String> {
     Some(s.to_owned())
 }

@@ -1,4 +1,5 @@
 //! Tensors from every field that a message may keep them in.
+#![allow(clippy::unwrap_used)] // a test file: an unwrap is an assertion
 
 use bytes::Bytes;
 use half::f16;
@@ -13,6 +14,9 @@ fn message(dtype: DataType, dims: &[i64]) -> TensorProto {
     TensorProto { name, data_type: Some(dtype as i32), dims: dims.to_vec(), ..TensorProto::default() }
 }
 
+/// Element type, extents, what `int32_data` holds and the bytes it stands for.
+type Case = (DataType, &'static [i64], &'static [i32], &'static [u8]);
+
 fn bytes_of(message: &TensorProto) -> Vec<u8> {
     tensor_from_proto(message, None).unwrap().bytes().unwrap().to_vec()
 }
@@ -24,7 +28,7 @@ fn refusal(message: &TensorProto) -> String {
 #[test]
 fn small_types_are_read_from_int32_data_as_numbers_or_bit_patterns() {
     use DataType as T;
-    let cases: &[(T, &[i64], &[i32], &[u8])] = &[
+    let cases: &[Case] = &[
         (T::Int8, &[2], &[-1, 127], &[255, 127]),
         (T::Uint8, &[2], &[0, 255], &[0, 255]),
         (T::Int16, &[1], &[-2], &[254, 255]),
