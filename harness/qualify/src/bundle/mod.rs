@@ -1,1 +1,3 @@
 //! Bundles: a model with reference inputs and outputs, hashed and self-contained.
+
+pub mod sdpa;

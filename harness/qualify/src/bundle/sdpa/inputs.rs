@@ -1,0 +1,62 @@
+//! Seeded inputs, the same for ever on every machine: integer arithmetic and one exact multiplication, no library functions.
+
+use super::{Pattern, SdpaSpec};
+use ndarray::{Array2, Array4};
+
+/// Inputs in f64, already rounded to the graph's precision.
+#[derive(Clone, Debug)]
+pub(super) struct Inputs {
+    /// `[B,H,S,D]`
+    pub query: Array4<f64>,
+    /// `[B,H,S,D]`
+    pub key: Array4<f64>,
+    /// `[B,H,S,D]`
+    pub value: Array4<f64>,
+    /// `[B,S]`, true where a key is attended to; absent without a mask.
+    pub valid: Option<Array2<bool>>,
+}
+
+impl Inputs {
+    pub(super) fn draw(spec: &SdpaSpec, seed: u64, pattern: Option<Pattern>) -> Self {
+        let mut random = SplitMix64(seed);
+        let mut tensor = || spec.precision.round(&Array4::from_shape_simple_fn(spec.shape(), || random.bell()));
+        let (query, key, value) = (tensor(), tensor(), tensor());
+        let valid = pattern.map(|pattern| {
+            Array2::from_shape_fn((spec.batch, spec.sequence), |(event, i)| {
+                let within = i < length(event, spec.batch, spec.sequence);
+                match pattern {
+                    Pattern::Full => true,
+                    Pattern::Padded => within,
+                    // A quarter of the keys, never the first, so that no event is wholly masked.
+                    Pattern::Holes => i == 0 || random.next() >> 62 != 0,
+                    Pattern::AllMasked => event != 0 && within,
+                }
+            })
+        });
+        Self { query, key, value, valid }
+    }
+}
+
+/// Valid elements of an event: evenly spaced lengths below the whole sequence, at least 1.
+fn length(event: usize, events: usize, sequence: usize) -> usize {
+    (sequence - sequence * (event + 1) / (events + 1)).max(1)
+}
+
+/// The generator of Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (OOPSLA 2014).
+struct SplitMix64(u64);
+
+impl SplitMix64 {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number of mean 0 and variance 1, bell-shaped within 2 sqrt(3): the sum of four uniform ones.
+    fn bell(&mut self) -> f64 {
+        let draw = self.next();
+        let sum: i64 = (0..4).map(|lane| (draw >> (16 * lane) & 0xffff) as i64).sum();
+        (sum - 2 * 0xffff) as f64 / 65536.0 * 1.732_050_807_568_877_2
+    }
+}

@@ -1,0 +1,75 @@
+//! What attention must give: in f64, and as float16 gives it when every operator rounds.
+
+use super::inputs::Inputs;
+use half::f16;
+use ndarray::{Array2, Array4, ArrayView2, Axis, s};
+
+/// Softmax(Q K^T * scale) V in f64, one head at a time; masked keys have no weight, a query without keys gives 0.
+pub(super) fn exact(inputs: &Inputs, scale: f64) -> Array4<f64> {
+    per_head(inputs, |q, k, v, valid| {
+        let mut weights = q.dot(&k.t()) * scale;
+        for mut row in weights.rows_mut() {
+            let kept = |key: usize| valid(key);
+            let top =
+                row.iter().enumerate().filter(|&(key, _)| kept(key)).fold(f64::NEG_INFINITY, |m, (_, &x)| m.max(x));
+            for (key, x) in row.iter_mut().enumerate() {
+                *x = if kept(key) { (*x - top).exp() } else { 0.0 };
+            }
+            let sum = row.sum();
+            if sum > 0.0 {
+                row /= sum;
+            }
+        }
+        weights.dot(&v)
+    })
+}
+
+/// The graph's operators one by one, each result rounded to float16; products are summed in f32, as hardware does.
+pub(super) fn rounded_to_f16(inputs: &Inputs, scale: f64) -> Array4<f16> {
+    let root = f16::from_f64(scale.sqrt()).to_f32();
+    let masked = inputs.valid.is_some();
+    per_head(inputs, |q, k, v, valid| {
+        let scaled = |m: ArrayView2<'_, f64>| m.mapv(|x| rounded(x as f32 * root));
+        let mut weights = product(&scaled(q), &scaled(k).reversed_axes());
+        for mut row in weights.rows_mut() {
+            for (key, x) in row.iter_mut().enumerate() {
+                *x = rounded(*x + if valid(key) { 0.0 } else { f32::NEG_INFINITY });
+            }
+            let top = row.fold(f32::NEG_INFINITY, |m, &x| m.max(x));
+            row.mapv_inplace(|x| (x - top).exp());
+            let sum = row.sum();
+            // A row without keys is -inf - -inf, NaN, which the graph's guard turns into 0.
+            row.mapv_inplace(|x| if masked && (x / sum).is_nan() { 0.0 } else { rounded(x / sum) });
+        }
+        product(&weights, &v.mapv(|x| x as f32)).mapv(f16::from_f32)
+    })
+}
+
+/// Applies `attend(query, key, value, is_valid_key)`, all `[S,D]`, to each head of each event.
+fn per_head<T: Clone + Default>(
+    inputs: &Inputs,
+    attend: impl Fn(ArrayView2<'_, f64>, ArrayView2<'_, f64>, ArrayView2<'_, f64>, &dyn Fn(usize) -> bool) -> Array2<T>,
+) -> Array4<T> {
+    let mut output = Array4::from_elem(inputs.query.raw_dim(), T::default());
+    for (event, mut heads) in output.outer_iter_mut().enumerate() {
+        let valid = |key: usize| inputs.valid.as_ref().is_none_or(|valid| valid[[event, key]]);
+        for (head, mut target) in heads.axis_iter_mut(Axis(0)).enumerate() {
+            let of = |tensor: &'_ Array4<f64>| tensor.slice(s![event, head, .., ..]).to_owned();
+            let (q, k, v) = (of(&inputs.query), of(&inputs.key), of(&inputs.value));
+            target.assign(&attend(q.view(), k.view(), v.view(), &valid));
+        }
+    }
+    output
+}
+
+/// Matrix product of float16 values: summed in f32 in order, rounded once.
+fn product(a: &Array2<f32>, b: &Array2<f32>) -> Array2<f32> {
+    Array2::from_shape_fn((a.nrows(), b.ncols()), |(i, j)| {
+        rounded(a.row(i).iter().zip(b.column(j)).map(|(x, y)| x * y).sum())
+    })
+}
+
+/// The float16 nearest to `x`.
+fn rounded(x: f32) -> f32 {
+    f16::from_f32(x).to_f32()
+}
