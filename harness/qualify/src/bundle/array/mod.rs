@@ -13,7 +13,7 @@ mod safetensors_file;
 mod strings;
 
 pub use error::{ArrayError, ArrayProblem};
-pub use npz_write::write_npz;
+pub use npz_write::{needs_dtype, write_npz};
 
 use super::inside;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -50,6 +50,8 @@ pub struct ArrayInfo {
 #[derive(Clone, Copy)]
 enum Depth {
     Header,
+    /// Read to the end and thrown away, so that an archive's checksum is held against it.
+    Stream,
     Elements,
 }
 
@@ -89,6 +91,11 @@ impl ArrayRef {
     /// Reads only the header. That the file is long enough for the elements is checked, their bytes are not.
     pub fn info(&self, dir: &Utf8Path, cap: u64) -> Result<ArrayInfo, ArrayError> {
         self.find(dir, cap, Depth::Header).map(|found| found.info)
+    }
+
+    /// As [`ArrayRef::info`], and the elements are read to the end without being kept.
+    pub fn check(&self, dir: &Utf8Path, cap: u64) -> Result<ArrayInfo, ArrayError> {
+        self.find(dir, cap, Depth::Stream).map(|found| found.info)
     }
 
     fn find(&self, dir: &Utf8Path, cap: u64, depth: Depth) -> Result<Found, ArrayError> {
@@ -149,15 +156,15 @@ fn open_tensor_file(path: &Utf8Path, wanted: Option<DataType>, cap: u64) -> Resu
 }
 
 /// Element types in JSON and TOML: by name.
-mod dtype_name {
+pub(super) mod dtype_name {
     use onnx_graph::DataType;
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-    pub(super) fn serialize<S: Serializer>(dtype: &Option<DataType>, s: S) -> Result<S::Ok, S::Error> {
+    pub(in super::super) fn serialize<S: Serializer>(dtype: &Option<DataType>, s: S) -> Result<S::Ok, S::Error> {
         dtype.map(DataType::name).serialize(s)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<DataType>, D::Error> {
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<DataType>, D::Error> {
         let name = Option::<String>::deserialize(d)?;
         name.map(|n| DataType::from_name(&n).ok_or_else(|| D::Error::custom(super::unknown_dtype(&n)))).transpose()
     }

@@ -4,7 +4,7 @@ use super::{ArrayInfo, ArrayProblem, Depth, Found, npy_header::NpyHeader};
 use camino::Utf8Path;
 use onnx_graph::DataType;
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{self, BufReader, Read};
 
 /// A `.npy` file.
 pub(super) fn open(path: &Utf8Path, wanted: Option<DataType>, cap: u64, depth: Depth) -> Result<Found, ArrayProblem> {
@@ -29,6 +29,11 @@ pub(super) fn read(
     let info = ArrayInfo { dtype, shape: header.shape };
     let tensor = match depth {
         Depth::Header => None,
+        Depth::Stream => {
+            let read = io::copy(&mut reader.take(declared + 1), &mut io::sink())?;
+            check_length(declared, read)?;
+            None
+        }
         Depth::Elements => {
             let bytes = exactly(reader, declared)?;
             Some(header.stored.into_tensor(dtype, info.shape.clone(), header.fortran, bytes)?)
@@ -50,7 +55,7 @@ pub(super) fn check_length(declared: u64, found: u64) -> Result<(), ArrayProblem
 pub(super) fn exactly(reader: impl Read, declared: u64) -> Result<Vec<u8>, ArrayProblem> {
     let mut bytes = Vec::new();
     // An error instead of an abort, should the machine not have the memory.
-    bytes.try_reserve_exact(declared as usize).map_err(std::io::Error::from)?;
+    bytes.try_reserve_exact(declared as usize).map_err(io::Error::from)?;
     // One byte more than declared, so that a stream that goes on is noticed without following it.
     let mut limited = reader.take(declared + 1);
     limited.by_ref().take(declared).read_to_end(&mut bytes)?;

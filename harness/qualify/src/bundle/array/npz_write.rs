@@ -63,7 +63,7 @@ fn stored(tensor: &Tensor) -> Result<(String, Cow<'_, [u8]>), ArrayProblem> {
 }
 
 /// Must the reference to a tensor of this type say its type, because numpy has no name for it?
-pub(in super::super) fn needs_dtype(dtype: DataType) -> bool {
+pub fn needs_dtype(dtype: DataType) -> bool {
     use DataType as T;
     matches!(
         dtype,
