@@ -63,7 +63,7 @@ pub enum BundleError {
         /// The model.
         path: Utf8PathBuf,
         /// What is wrong.
-        source: ModelError,
+        source: Box<ModelError>,
     },
     /// A file is not what the manifest says.
     #[error("{path}: {problem}; the bundle is damaged or was changed: get it again, or make it anew")]
@@ -94,11 +94,13 @@ pub enum BundleError {
 impl BundleError {
     /// Is it the machine that failed (no space, a read-only file system, no permission to write) and not the request?
     pub fn is_environment(&self) -> bool {
-        let (Self::Io { source, .. }
-        | Self::Array { source: ArrayError { problem: ArrayProblem::Io(source), .. }, .. }
-        | Self::Archive { error: ArrayError { problem: ArrayProblem::Io(source), .. } }) = self
-        else {
-            return false;
+        let source = match self {
+            Self::Io { source, .. } => source,
+            Self::Array { source: error, .. } | Self::Archive { error } => match error.problem.as_ref() {
+                ArrayProblem::Io(source) => source,
+                _ => return false,
+            },
+            _ => return false,
         };
         matches!(
             source.kind(),
@@ -109,6 +111,11 @@ impl BundleError {
                 | io::ErrorKind::PermissionDenied
                 | io::ErrorKind::OutOfMemory
         )
+    }
+
+    pub(super) fn model(path: impl Into<Utf8PathBuf>) -> impl FnOnce(ModelError) -> Self {
+        let path = path.into();
+        move |source| Self::Model { path, source: Box::new(source) }
     }
 
     pub(super) fn io(action: &'static str, path: impl Into<Utf8PathBuf>) -> impl FnOnce(io::Error) -> Self {

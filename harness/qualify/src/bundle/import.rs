@@ -98,7 +98,7 @@ fn import_arrays(
         }
         let from = Provenance { source: Some("a model and two .npz files".to_owned()), ..Provenance::default() };
         Ok(Bundle {
-            name: options.name.clone().unwrap_or_else(|| source::name_of(dest, options)),
+            name: source::name_of(dest, options),
             description: String::new(),
             dir: into.to_owned(),
             model: model_name.clone(),
@@ -124,12 +124,12 @@ fn copy(from: &Utf8Path, to: &Utf8Path) -> Result<(), BundleError> {
 }
 
 /// Adds who imported and what the model says of its maker.
-fn provenance(mut from: Provenance, model: &Model) -> Provenance {
-    from.producer = "ort-qualify bundle import".to_owned();
-    from.versions.insert("ort-qualify".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+fn provenance(from: Provenance, model: &Model) -> Provenance {
+    let mut versions = from.versions;
+    versions.insert("ort-qualify".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
     let (name, version) = (model.proto.producer_name(), model.proto.producer_version());
     if !name.is_empty() {
-        from.versions.insert(name.to_owned(), version.to_owned());
+        versions.insert(name.to_owned(), version.to_owned());
     }
-    from
+    Provenance { producer: "ort-qualify bundle import".to_owned(), versions, ..from }
 }

@@ -234,6 +234,3 @@ impl Bundle {
         BundleError::NoCase { bundle: self.name.clone(), case: name.to_owned(), hint }
     }
 }
-
-#[cfg(test)]
-mod tests;

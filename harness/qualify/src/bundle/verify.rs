@@ -61,9 +61,7 @@ impl Bundle {
         let path = self.model_path();
         // External data are beside the model, which may lie in a folder of the bundle.
         let folder = self.model.parent().unwrap_or("".into());
-        let external = model
-            .check_external(self.dir.join(folder).as_std_path())
-            .map_err(|source| BundleError::Model { path: path.clone(), source })?;
+        let external = model.check_external(self.dir.join(folder).as_std_path()).map_err(BundleError::model(&path))?;
         for file in &external {
             let listed = folder.join(&file.location);
             self.inside(&listed)?;

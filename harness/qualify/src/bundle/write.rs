@@ -63,7 +63,7 @@ pub struct OutputParts {
 pub fn write(dest: &Utf8Path, parts: &BundleParts) -> Result<Bundle, BundleError> {
     build(dest, |dir| {
         let model = dir.join(MODEL);
-        let bytes = parts.model.encode().map_err(|source| BundleError::Model { path: model.clone(), source })?;
+        let bytes = parts.model.encode().map_err(BundleError::model(&model))?;
         std::fs::write(&model, bytes).map_err(BundleError::io("write", &model))?;
         let mut archives = [INPUTS, OUTPUTS, BASELINES, PROBES].map(|file| Archive { file, arrays: Vec::new() });
         let [inputs, outputs, baselines, probes] = &mut archives;
@@ -162,7 +162,9 @@ impl<'a> Archive<'a> {
         write_npz(out, self.arrays.iter().map(|(name, tensor)| (name.as_str(), *tensor))).map_err(|problem| {
             match problem {
                 ArrayProblem::Io(source) => BundleError::Io { action: "write", path, source },
-                problem => BundleError::Archive { error: ArrayError { file: path, array: None, problem } },
+                problem => {
+                    BundleError::Archive { error: ArrayError { file: path, array: None, problem: Box::new(problem) } }
+                }
             }
         })
     }

@@ -13,7 +13,7 @@ pub struct ArrayError {
     /// The array's name in it, if one was given.
     pub array: Option<String>,
     /// What is wrong.
-    pub problem: ArrayProblem,
+    pub problem: Box<ArrayProblem>,
 }
 
 impl fmt::Display for ArrayError {
@@ -131,7 +131,7 @@ pub enum ArrayProblem {
     Safetensors(String),
     /// An ONNX tensor file that is not one.
     #[error(transparent)]
-    OnnxTensor(#[from] ModelError),
+    OnnxTensor(#[from] Box<ModelError>),
     /// A bool that is neither 0 nor 1.
     #[error("is bool and holds the byte {0} which is neither 0 nor 1")]
     Bool(u8),
@@ -148,7 +148,7 @@ pub enum ArrayProblem {
     Unwritable(String),
     /// Type, shape and bytes do not belong together.
     #[error(transparent)]
-    Size(#[from] SizeMismatch),
+    Size(#[from] Box<SizeMismatch>),
 }
 
 /// Names for a message: the first of them, and how many more there are.

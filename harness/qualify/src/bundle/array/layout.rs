@@ -120,10 +120,8 @@ impl Stored {
             bytes = row_major(&bytes, &shape, self.width);
         }
         match self.kind {
-            Kind::Utf32 => {
-                Ok(Tensor::from_strings(shape.clone(), strings::utf32(&bytes, self.width, self.swapped, &shape)?)?)
-            }
-            Kind::Utf8 => Ok(Tensor::from_strings(shape.clone(), strings::utf8(&bytes, self.width, &shape)?)?),
+            Kind::Utf32 => text(strings::utf32(&bytes, self.width, self.swapped, &shape)?, shape),
+            Kind::Utf8 => text(strings::utf8(&bytes, self.width, &shape)?, shape),
             Kind::Plain(_) | Kind::Raw => {
                 if self.swapped {
                     bytes.chunks_exact_mut(self.width).for_each(<[u8]>::reverse);
@@ -134,11 +132,15 @@ impl Stored {
     }
 }
 
+fn text(strings: Vec<String>, shape: Vec<usize>) -> Result<Tensor, ArrayProblem> {
+    Ok(Tensor::from_strings(shape, strings).map_err(Box::new)?)
+}
+
 /// A tensor of little-endian, row-major bytes.
 pub(super) fn plain(dtype: DataType, shape: Vec<usize>, bytes: Bytes) -> Result<Tensor, ArrayProblem> {
     match bytes.iter().find(|&&b| b > 1) {
         Some(&other) if dtype == DataType::Bool => Err(ArrayProblem::Bool(other)),
-        _ => Ok(Tensor::from_bytes(dtype, shape, bytes)?),
+        _ => Ok(Tensor::from_bytes(dtype, shape, bytes).map_err(Box::new)?),
     }
 }
 

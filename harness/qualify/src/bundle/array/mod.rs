@@ -99,7 +99,8 @@ impl ArrayRef {
     }
 
     fn find(&self, dir: &Utf8Path, cap: u64, depth: Depth) -> Result<Found, ArrayError> {
-        let fail = |problem| ArrayError { file: self.file.clone(), array: self.array.clone(), problem };
+        let fail =
+            |problem| ArrayError { file: self.file.clone(), array: self.array.clone(), problem: Box::new(problem) };
         let path = inside::resolve(dir, &self.file).map_err(|e| fail(ArrayProblem::Path(e)))?;
         let format = Format::of(&self.file).ok_or_else(|| fail(ArrayProblem::UnknownFormat))?;
         if let (Format::Npy | Format::OnnxTensor, Some(_)) = (format, &self.array) {
@@ -124,7 +125,7 @@ pub fn names(path: &Utf8Path) -> Result<Vec<String>, ArrayError> {
         Some(Format::Npy | Format::OnnxTensor) => Err(ArrayProblem::NotAnArchive),
         None => Err(ArrayProblem::UnknownFormat),
     };
-    names.map_err(|problem| ArrayError { file: path.to_owned(), array: None, problem })
+    names.map_err(|problem| ArrayError { file: path.to_owned(), array: None, problem: Box::new(problem) })
 }
 
 impl Format {
@@ -145,7 +146,7 @@ fn open_tensor_file(path: &Utf8Path, wanted: Option<DataType>, cap: u64) -> Resu
     if length > cap {
         return Err(ArrayProblem::TooLarge { bytes: u128::from(length), cap });
     }
-    let (_, tensor) = onnx_graph::read_tensor_pb(path.as_std_path())?;
+    let (_, tensor) = onnx_graph::read_tensor_pb(path.as_std_path()).map_err(Box::new)?;
     match wanted {
         Some(wanted) if wanted != tensor.dtype => Err(ArrayProblem::Cast { stored: tensor.dtype.to_string(), wanted }),
         _ => {
@@ -160,6 +161,8 @@ pub(super) mod dtype_name {
     use onnx_graph::DataType;
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
+    // The signature is serde's.
+    #[allow(clippy::ref_option, clippy::trivially_copy_pass_by_ref)]
     pub(in super::super) fn serialize<S: Serializer>(dtype: &Option<DataType>, s: S) -> Result<S::Ok, S::Error> {
         dtype.map(DataType::name).serialize(s)
     }

@@ -55,11 +55,11 @@ impl NpyHeader {
 
 /// The header in bytes, padded so that the elements begin at a multiple of 64 as numpy does it.
 pub(super) fn write(descr: &str, shape: &[usize]) -> Vec<u8> {
-    let mut dims: String = shape.iter().map(|d| format!("{d}, ")).collect();
-    // numpy's spelling: `(3,)` for one axis, `(3, 4)` for more.
-    dims.truncate(dims.len().saturating_sub(if shape.len() == 1 { 1 } else { 2 }));
+    // numpy's spelling: `()`, `(3,)`, `(3, 4)`.
+    let dims: Vec<String> = shape.iter().map(ToString::to_string).collect();
+    let dims = if dims.len() == 1 { format!("{},", dims[0]) } else { dims.join(", ") };
     let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({dims}), }}");
-    let prefix = if text.len() + 64 <= usize::from(u16::MAX) { 10 } else { 12 };
+    let prefix = if u16::try_from(text.len() + 64).is_ok() { 10 } else { 12 };
     let length = (prefix + text.len() + 1).next_multiple_of(64) - prefix;
     let mut bytes = b"\x93NUMPY".to_vec();
     if prefix == 10 {

@@ -55,7 +55,7 @@ impl Bundle {
 
 /// Maps a model.
 pub(super) fn load_model(path: &Utf8Path) -> Result<Model, BundleError> {
-    Model::load(path.as_std_path()).map_err(|source| BundleError::Model { path: path.to_owned(), source })
+    Model::load(path.as_std_path()).map_err(BundleError::model(path))
 }
 
 /// The model's file name in a folder without a manifest.
@@ -89,9 +89,7 @@ pub(super) fn choose_model(dir: &Utf8Path, options: &OpenOptions) -> Result<Utf8
 /// The model's own files: itself and its external data, each once.
 pub(super) fn model_files(dir: &Utf8Path, name: &Utf8Path, model: &Model) -> Result<Vec<Utf8PathBuf>, BundleError> {
     let folder = name.parent().unwrap_or("".into());
-    let external = model
-        .check_external(dir.join(folder).as_std_path())
-        .map_err(|source| BundleError::Model { path: dir.join(name), source })?;
+    let external = model.check_external(dir.join(folder).as_std_path()).map_err(BundleError::model(dir.join(name)))?;
     let mut files: Vec<Utf8PathBuf> = external.into_iter().map(|f| folder.join(f.location)).collect();
     files.sort();
     files.dedup();
