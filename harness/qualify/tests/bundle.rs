@@ -1,5 +1,7 @@
 //! Bundles as their users meet them: written, opened, verified, imported, damaged and refused.
 
+#![allow(clippy::unwrap_used)] // the setup functions are tests too
+
 use bytes::Bytes;
 use camino::{Utf8Path, Utf8PathBuf};
 use onnx_graph::{DataType, Model, Tensor};
@@ -362,7 +364,7 @@ fn what_an_array_directory_lacks_is_said() {
     let e = refused(&|d| outputs(d, &[("plain_sum", sums(1)), ("one_sum", sums(1))]));
     assert!(e.contains("case `plain`, output `sum`") && e.contains("`batch` was 2 in input `Xfeat_normed`"), "{e}");
     let e = refused(&|d| {
-        outputs(d, &[("plain_sum", Tensor::from_values(&[2, 2], &[1i64; 4]).unwrap()), ("one_sum", sums(1))])
+        outputs(d, &[("plain_sum", Tensor::from_values(&[2, 2], &[1i64; 4]).unwrap()), ("one_sum", sums(1))]);
     });
     assert!(e.contains("the reference is int64 and the model gives float32"), "{e}");
     let e = refused(&|d| fs::remove_file(d.join("data/axes.bin")).unwrap());
