@@ -1,0 +1,168 @@
+//! `ort-qualify bundle`: what is in a bundle, whether it is whole, and bundles from what others left.
+
+use super::Failure;
+use crate::bundle::{self, Arrays, Bundle, BundleError, ImportOptions, OpenOptions};
+use camino::{Utf8Path, Utf8PathBuf};
+use clap::{Args, Subcommand};
+use comfy_table::{ContentArrangement, Table, presets};
+use std::process::ExitCode;
+
+/// What to do with bundles.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Hash every file and hold arrays and external data against the manifest and the model.
+    Verify {
+        /// The bundle, or a folder of another known layout.
+        dir: Utf8PathBuf,
+        /// What is known of a folder without a manifest.
+        #[command(flatten)]
+        source: SourceArgs,
+    },
+    /// What a bundle holds; nothing is hashed.
+    Show {
+        /// The bundle, or a folder of another known layout.
+        dir: Utf8PathBuf,
+        /// What is known of a folder without a manifest.
+        #[command(flatten)]
+        source: SourceArgs,
+    },
+    /// Make a bundle from an ONNX backend test directory, from a folder with inputs.npz and outputs*.npz, or from a model
+    /// with two .npz files.
+    Import {
+        /// The folder, or the model in it.
+        source: Utf8PathBuf,
+        /// The bundle's folder, which must not be there yet.
+        dest: Utf8PathBuf,
+        /// What is known of the source.
+        #[command(flatten)]
+        options: SourceArgs,
+        /// Inputs, as arrays named `BATCH_TENSOR` (or `TENSOR`, for a single case).
+        #[arg(long, value_name = "F.npz", requires = "outputs")]
+        inputs: Option<Utf8PathBuf>,
+        /// Reference outputs, named likewise.
+        #[arg(long, value_name = "F.npz", requires = "inputs")]
+        outputs: Option<Utf8PathBuf>,
+    },
+}
+
+/// What is known of a folder without a manifest.
+#[derive(Debug, Default, Args)]
+pub struct SourceArgs {
+    /// The model's file, where there are several.
+    #[arg(long, value_name = "FILE")]
+    model: Option<Utf8PathBuf>,
+    /// A tensor's name in the arrays and in the model, as `X=Xfeat_normed`; inputs or outputs.
+    #[arg(long, value_name = "ARRAYS=MODEL", value_parser = pair)]
+    input_map: Vec<(String, String)>,
+    /// The bundle's name, instead of the folder's.
+    #[arg(long)]
+    name: Option<String>,
+}
+
+impl SourceArgs {
+    fn to_options(&self) -> OpenOptions {
+        OpenOptions {
+            model: self.model.clone(),
+            tensor_names: self.input_map.iter().cloned().collect(),
+            name: self.name.clone(),
+        }
+    }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((from, to)) if !from.is_empty() && !to.is_empty() => Ok((from.to_owned(), to.to_owned())),
+        _ => Err("must be NAME_IN_ARRAYS=NAME_IN_MODEL".to_owned()),
+    }
+}
+
+/// Runs a `bundle` command.
+pub fn run(command: &Command, json: bool) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Verify { dir, source } => verify(&Bundle::open_with(dir, &source.to_options())?, json),
+        Command::Show { dir, source } => show(&Bundle::open_with(dir, &source.to_options())?, json),
+        Command::Import { source, dest, options, inputs, outputs } => {
+            let arrays = inputs.clone().zip(outputs.clone()).map(|(inputs, outputs)| Arrays { inputs, outputs });
+            import(source, dest, &ImportOptions { open: options.to_options(), arrays }, json)
+        }
+    }
+}
+
+fn verify(bundle: &Bundle, json: bool) -> Result<ExitCode, Failure> {
+    let facts = bundle.verify()?;
+    if json {
+        print_json(&serde_json::json!({ "bundle": bundle.name, "layout": bundle.layout, "facts": facts }))?;
+    } else {
+        let mut table = new_table(&["about", "holds"]);
+        for fact in &facts {
+            table.add_row([&fact.subject, &fact.finding]);
+        }
+        println!("{table}\n{}: whole, and it fits its model", bundle.dir);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(bundle: &Bundle, json: bool) -> Result<ExitCode, Failure> {
+    if json {
+        print_json(bundle)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!(
+        "{}: {}",
+        bundle.name,
+        if bundle.description.is_empty() { "(no description)" } else { &bundle.description }
+    );
+    println!("model {}", bundle.model);
+    if let Some(mask) = &bundle.mask {
+        println!("rows are valid where input `{}` is not zero", mask.input);
+    }
+    for output in &bundle.outputs {
+        let axes = output.mask_axes.as_ref().map_or_else(String::new, |a| format!(", mask on axes {a:?}"));
+        let limits = output.limits.as_ref().map_or_else(String::new, |l| format!(", limits {l}"));
+        println!("output `{}`{axes}{limits}", output.name);
+    }
+    let mut table = new_table(&["case", "inputs", "outputs", "baselines", "probes"]);
+    for case in &bundle.cases {
+        let names = |names: &mut dyn Iterator<Item = &String>| names.cloned().collect::<Vec<_>>().join(", ");
+        table.add_row([
+            case.name.clone(),
+            names(&mut case.inputs.iter().map(|i| &i.name)),
+            names(&mut case.outputs.iter().map(|o| &o.name)),
+            names(&mut case.outputs.iter().filter(|o| o.baseline.is_some()).map(|o| &o.name)),
+            names(&mut case.probes.iter().map(|p| &p.name)),
+        ]);
+    }
+    println!("{table}");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn import(source: &Utf8Path, dest: &Utf8Path, options: &ImportOptions, json: bool) -> Result<ExitCode, Failure> {
+    let bundle = bundle::import(source, dest, options)?;
+    if json {
+        print_json(&bundle)?;
+    } else {
+        println!("{}: {} cases, {} files, verified", bundle.dir, bundle.cases.len(), bundle.files.len());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value).map_err(Failure::request)?;
+    println!("{text}");
+    Ok(())
+}
+
+fn new_table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(presets::UTF8_HORIZONTAL_ONLY)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_header(header);
+    table
+}
+
+impl From<BundleError> for Failure {
+    fn from(error: BundleError) -> Self {
+        if error.is_environment() { Self::environment(error) } else { Self::request(error) }
+    }
+}

@@ -1,0 +1,569 @@
+//! Bundles as their users meet them: written, opened, verified, imported, damaged and refused.
+
+#![allow(clippy::unwrap_used)] // the setup functions are tests too
+
+use bytes::Bytes;
+use camino::{Utf8Path, Utf8PathBuf};
+use onnx_graph::{DataType, Model, Tensor};
+use ort_qualify::bundle::array::{DEFAULT_CAP_BYTES, write_npz};
+use ort_qualify::bundle::sdpa::{self, MaskInput, Precision, SdpaSpec};
+use ort_qualify::bundle::{
+    self, ArrayRef, Arrays, Bundle, BundleParts, CaseParts, ImportOptions, Layout, Mask, OpenOptions, OutputParts,
+    OutputSpec, Provenance,
+};
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use tempfile::TempDir;
+
+const SPEC: SdpaSpec =
+    SdpaSpec { batch: 2, heads: 2, sequence: 4, head_dim: 3, precision: Precision::Fp16, mask: MaskInput::Float };
+
+fn folder() -> (TempDir, Utf8PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = Utf8PathBuf::from_path_buf(dir.path().canonicalize().unwrap()).unwrap();
+    (dir, path)
+}
+
+/// Masked float16 attention: mask axes that are not the leading ones, a baseline, a bool and a bfloat16 probe.
+fn parts() -> BundleParts {
+    let probe = Tensor::from_bytes(DataType::Bfloat16, vec![2], Bytes::from_static(&[0x80, 0x3f, 0, 0x40])).unwrap();
+    let inner = sdpa::graph(&SPEC).nodes().next().unwrap().outputs()[0].clone();
+    let case = |case: sdpa::SdpaCase| CaseParts {
+        name: case.name.to_owned(),
+        description: String::new(),
+        inputs: case.inputs,
+        outputs: vec![OutputParts { name: "output".to_owned(), reference: case.reference, baseline: case.baseline }],
+        probes: vec![(inner.clone(), probe.clone())],
+    };
+    BundleParts {
+        name: "sdpa_fp16".to_owned(),
+        description: "masked attention".to_owned(),
+        model: sdpa::graph(&SPEC),
+        mask: Some(Mask { input: "mask".to_owned() }),
+        outputs: vec![OutputSpec {
+            name: "output".to_owned(),
+            mask_axes: Some(vec![0, 2]),
+            limits: Some("fp16".to_owned()),
+        }],
+        cases: sdpa::cases(&SPEC).into_iter().map(case).collect(),
+        provenance: Provenance { producer: "test".to_owned(), seed: Some(1), ..Provenance::default() },
+    }
+}
+
+/// Writes the bundle of [`parts`] below a folder.
+fn written(dir: &Utf8Path) -> Bundle {
+    bundle::write(&dir.join("b"), &parts()).unwrap()
+}
+
+/// Every file below a folder with its bytes.
+fn content(dir: &Utf8Path) -> Vec<(Utf8PathBuf, Vec<u8>)> {
+    let mut files: Vec<_> = dir
+        .read_dir_utf8()
+        .unwrap()
+        .map(|e| e.unwrap().path().to_owned())
+        .flat_map(|p| if p.is_dir() { content(&p) } else { vec![(p.clone(), fs::read(&p).unwrap())] })
+        .collect();
+    files.sort();
+    files
+}
+
+/// Changes the manifest's text and signs it anew, as someone would who means it.
+fn edit(bundle: &Bundle, change: impl FnOnce(String) -> String) {
+    let path = bundle.dir.join("bundle.toml");
+    let before = fs::read_to_string(&path).unwrap();
+    let after = change(before.clone());
+    assert_ne!(before, after, "the edit must change something");
+    let hash = ort_qualify::digest::of_bytes(after.as_bytes());
+    fs::write(&path, after).unwrap();
+    fs::write(bundle.dir.join("bundle.sha256"), format!("{hash}  bundle.toml\n")).unwrap();
+}
+
+/// What opening and verifying says of a bundle that must be refused.
+fn refusal(dir: &Utf8Path) -> String {
+    Bundle::open(dir).and_then(|b| b.verify()).expect_err("the bundle must be refused").to_string()
+}
+
+#[test]
+fn what_is_written_is_read_back_and_verified() {
+    let (_keep, dir) = folder();
+    let bundle = written(&dir);
+    assert_eq!(bundle.layout, Layout::Own);
+    assert_eq!(bundle, Bundle::open(&dir.join("b")).unwrap());
+    let facts = bundle.verify().unwrap();
+    let says = |text: &str| facts.iter().any(|f| f.finding.contains(text));
+    assert!(says("every size and SHA-256 as recorded") && says("mask [2, 4] on axes [0, 2]"), "{facts:?}");
+    for (case, parts) in bundle.cases.iter().zip(parts().cases) {
+        for (input, (name, tensor)) in case.inputs.iter().zip(&parts.inputs) {
+            assert_eq!(input.name, *name);
+            assert_eq!(input.array.read(&bundle.dir, DEFAULT_CAP_BYTES).unwrap(), *tensor);
+        }
+        let (output, wanted) = (&case.outputs[0], &parts.outputs[0]);
+        assert_eq!(output.array.read(&bundle.dir, DEFAULT_CAP_BYTES).unwrap(), wanted.reference);
+        let baseline = output.baseline.as_ref().unwrap().read(&bundle.dir, DEFAULT_CAP_BYTES).unwrap();
+        assert_eq!(Some(baseline), wanted.baseline);
+        assert_eq!(case.probes[0].array.read(&bundle.dir, DEFAULT_CAP_BYTES).unwrap(), parts.probes[0].1);
+    }
+    assert!(bundle.case("padded").is_ok());
+    assert!(bundle.case("paded").unwrap_err().to_string().contains("did you mean `padded`"));
+}
+
+#[test]
+fn the_same_parts_give_the_same_bytes_and_nothing_is_overwritten() {
+    let (_keep, dir) = folder();
+    let (one, two) = (dir.join("one"), dir.join("two"));
+    let first = bundle::write(&one, &parts()).unwrap();
+    let second = bundle::write(&two, &parts()).unwrap();
+    let bytes = |d: &Utf8Path| content(d).into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>();
+    assert_eq!(bytes(&one), bytes(&two));
+    assert_eq!(first.fingerprint().unwrap(), second.fingerprint().unwrap());
+    let e = bundle::write(&one, &parts()).unwrap_err().to_string();
+    assert!(e.contains("one: is there already"), "{e}");
+    // Nothing else is left behind.
+    assert_eq!(dir.read_dir_utf8().unwrap().count(), 2);
+}
+
+#[test]
+fn a_bundle_that_would_not_verify_is_not_written() {
+    let (_keep, dir) = folder();
+    let mut wrong = parts();
+    wrong.cases[0].inputs[0].1 = Tensor::from_values(&[1], &[1f32]).unwrap();
+    let e = bundle::write(&dir.join("b"), &wrong).unwrap_err().to_string();
+    assert!(e.contains("case `full`, input `query`: is float32 and the model wants float16"), "{e}");
+    let mut twice = parts();
+    twice.cases[1].name = twice.cases[0].name.clone();
+    assert!(bundle::write(&dir.join("b"), &twice).is_err());
+    assert_eq!(dir.read_dir_utf8().unwrap().count(), 0);
+}
+
+#[test]
+fn any_flipped_byte_in_any_file_is_refused() {
+    let (_keep, dir) = folder();
+    let bundle = written(&dir);
+    let files = content(&bundle.dir);
+    assert_eq!(files.len(), 7, "model, four archives, manifest, its hash");
+    let total: usize = files.iter().map(|f| f.1.len()).sum();
+    // Another place each time; a failure names the seed that repeats it.
+    let seed = std::env::var("ORT_QUALIFY_TEST_SEED").ok().and_then(|s| s.parse().ok());
+    let seed: u64 = seed.unwrap_or_else(|| RandomState::new().hash_one("flips"));
+    println!("ORT_QUALIFY_TEST_SEED={seed}");
+    let mut drawn = 0u64;
+    let mut draw = |below: usize| {
+        drawn += 1;
+        let digest = ort_qualify::digest::of_bytes(format!("{seed} {drawn}").as_bytes());
+        (u64::from_str_radix(&digest[..16], 16).unwrap() % below as u64) as usize
+    };
+    for round in 0..200 {
+        // One round in two goes by size, so that every part of the large files is met; the others give each file a turn.
+        let (file, at) = if round % 2 == 0 {
+            let mut at = draw(total);
+            let file = files
+                .iter()
+                .position(|f| {
+                    if at < f.1.len() {
+                        true
+                    } else {
+                        at -= f.1.len();
+                        false
+                    }
+                })
+                .unwrap();
+            (file, at)
+        } else {
+            let file = round / 2 % files.len();
+            (file, draw(files[file].1.len()))
+        };
+        let (path, whole) = &files[file];
+        let mut bytes = whole.clone();
+        let flip = 1 + draw(255) as u8;
+        bytes[at] ^= flip;
+        fs::write(path, &bytes).unwrap();
+        let verified = Bundle::open(&bundle.dir).and_then(|b| b.verify());
+        assert!(verified.is_err(), "seed {seed}: byte {at} of {path} ^ {flip} was not noticed");
+        fs::write(path, whole).unwrap();
+    }
+    Bundle::open(&bundle.dir).unwrap().verify().unwrap();
+}
+
+#[test]
+fn missing_extra_truncated_and_linked_files_are_refused() {
+    let (_keep, dir) = folder();
+    let bundle = written(&dir);
+    let inputs = bundle.dir.join("inputs.npz");
+    let whole = fs::read(&inputs).unwrap();
+
+    fs::write(bundle.dir.join("extra.txt"), "x").unwrap();
+    assert!(refusal(&bundle.dir).contains("file `extra.txt`: is in the folder and not in the manifest"));
+    fs::remove_file(bundle.dir.join("extra.txt")).unwrap();
+
+    fs::write(&inputs, &whole[..whole.len() - 1]).unwrap();
+    assert!(refusal(&bundle.dir).contains("inputs.npz: has"));
+    fs::remove_file(&inputs).unwrap();
+    assert!(refusal(&bundle.dir).contains("`inputs.npz` cannot be opened"));
+
+    // The right bytes, but elsewhere.
+    fs::write(dir.join("elsewhere.npz"), &whole).unwrap();
+    std::os::unix::fs::symlink(dir.join("elsewhere.npz"), &inputs).unwrap();
+    assert!(refusal(&bundle.dir).contains("`inputs.npz` is a link that leads out"));
+
+    fs::remove_file(bundle.dir.join("bundle.sha256")).unwrap();
+    assert!(refusal(&bundle.dir).contains("bundle.sha256: cannot read"));
+}
+
+#[test]
+fn a_manifest_that_says_something_impossible_is_refused_with_file_and_field() {
+    let (_keep, dir) = folder();
+    let edits: &[(&str, &str, &str)] = &[
+        ("format = 1", "format = 2", "format: 2 is not known"),
+        ("model = \"model.onnx\"", "model = \"modle.onnx\"", "model: `modle.onnx` is not among"),
+        ("description", "descripton", "did you mean `description`"),
+        ("name = \"sdpa_fp16\"", "name = \"a b\"", "`a b` is no usable name"),
+        ("name = \"padded\"", "name = \"full\"", "case `full`: is there twice"),
+        ("name = \"padded\"", "name = \"../up\"", "`../up` is no usable name"),
+        ("name = \"key\"", "name = \"query\"", "case `full`, input `query`: is there twice"),
+        ("name = \"key\"", "name = \"keys\"", "did you mean `key`"),
+        ("file = \"inputs.npz\"", "file = \"../inputs.npz\"", "climbs out with `..`"),
+        ("file = \"inputs.npz\"", "file = \"/inputs.npz\"", "is absolute"),
+        ("path = \"inputs.npz\"", "path = \"../inputs.npz\"", "climbs out with `..`"),
+        ("path = \"inputs.npz\"", "path = \"model.onnx\"", "file `model.onnx`: is listed twice"),
+        ("path = \"inputs.npz\"", "path = \"bundle.toml\"", "are not listed in the manifest"),
+        ("array = \"full/query\"", "array = \"full/qery\"", "did you mean `full/query`"),
+        ("array = \"full/query\"", "array = \"full/mask\"", "and the model says"),
+        ("dtype = \"bfloat16\"", "dtype = \"bfloat\"", "`bfloat` is no element type (did you mean `bfloat16`?)"),
+        ("dtype = \"bfloat16\"", "dtype = \"float32\"", "cannot be read as float32"),
+        ("mask_axes = [0, 2]", "mask_axes = [0, 1]", "do not pick the mask's shape [2, 4]"),
+        ("mask_axes = [0, 2]", "mask_axes = [0, 9]", "do not pick the mask's shape [2, 4]"),
+        ("input = \"mask\"", "input = \"musk\"", "did you mean `mask`"),
+        ("tensor = \"", "tensor = \"x", "no node of the main graph makes such a tensor"),
+        ("sha256 = \"", "sha256 = \"A", "64 lower-case hex digits"),
+    ];
+    for (index, (from, to, wanted)) in edits.iter().enumerate() {
+        let bundle = bundle::write(&dir.join(index.to_string()), &parts()).unwrap();
+        edit(&bundle, |text| text.replacen(from, to, 1));
+        let e = refusal(&bundle.dir);
+        assert!(e.contains("bundle.toml") || e.contains(bundle.dir.as_str()), "{to}: {e}");
+        assert!(e.contains(wanted), "{to}: {e}");
+    }
+}
+
+#[test]
+fn a_manifest_changed_without_its_hash_says_how_to_sign_it() {
+    let (_keep, dir) = folder();
+    let bundle = written(&dir);
+    let path = bundle.dir.join("bundle.toml");
+    fs::write(&path, fs::read_to_string(&path).unwrap() + "\n").unwrap();
+    assert!(refusal(&bundle.dir).contains("sha256sum bundle.toml > bundle.sha256"));
+}
+
+/// A model that adds `mask` `[batch]` to each row of `Xfeat_normed` `[batch, 2]`.
+fn adder() -> Model {
+    use onnx_graph::Dim::{Fixed, Symbol};
+    let mut b = onnx_graph::builder::Builder::new("adder");
+    b.opset("", 20).producer("by hand", "1");
+    let shape = [Symbol("batch".to_owned()), Fixed(2)];
+    let x = b.input("Xfeat_normed", DataType::Float32, &shape);
+    let mask = b.input("mask", DataType::Float32, &shape[..1]);
+    let axes = b.initialiser("axes", &Tensor::from_values(&[1], &[1i64]).unwrap());
+    let column = b.node("column", "Unsqueeze", &[&mask, &axes]).makes("mask_column");
+    let sum = b.node("sum", "Add", &[&x, &column]).makes("sum");
+    b.output(&sum, DataType::Float32, &shape);
+    b.build().unwrap()
+}
+
+/// The adder with `axes` in the file `location`.
+fn adder_with_external_data(location: &str) -> Model {
+    use onnx_graph::proto::StringStringEntryProto as Entry;
+    let mut model = adder();
+    let axes = &mut model.proto.graph.as_mut().unwrap().initializer[0];
+    axes.raw_data = None;
+    axes.data_location = Some(1);
+    axes.external_data = vec![Entry { key: Some("location".to_owned()), value: Some(location.to_owned()) }];
+    model
+}
+
+fn save_npz(path: &Utf8Path, arrays: &[(&str, Tensor)]) {
+    write_npz(fs::File::create(path).unwrap(), arrays.iter().map(|(n, t)| (*n, t))).unwrap();
+}
+
+fn rows(batch: usize) -> Tensor {
+    Tensor::from_values(&[batch, 2], &vec![0.5f32; 2 * batch]).unwrap()
+}
+
+fn mask(batch: usize) -> Tensor {
+    Tensor::from_values(&[batch], &vec![1f32; batch]).unwrap()
+}
+
+fn sums(batch: usize) -> Tensor {
+    Tensor::from_values(&[batch, 2], &vec![1.5f64; 2 * batch]).unwrap()
+}
+
+/// A folder as array directories are: two batches, a tensor whose name in the arrays is another, external data.
+fn array_directory(dir: &Utf8Path) {
+    fs::create_dir_all(dir.join("data")).unwrap();
+    fs::write(dir.join("model.onnx"), adder_with_external_data("data/axes.bin").encode().unwrap()).unwrap();
+    fs::write(dir.join("data/axes.bin"), 1i64.to_le_bytes()).unwrap();
+    let inputs = [("plain_X", rows(2)), ("plain_mask", mask(2)), ("one_X", rows(1)), ("one_mask", mask(1))];
+    save_npz(&dir.join("inputs.npz"), &inputs);
+    save_npz(&dir.join("outputs_fp64.npz"), &[("plain_sum", sums(2)), ("one_sum", sums(1))]);
+    save_npz(&dir.join("trace.npz"), &[("plain_column", mask(2))]);
+}
+
+#[test]
+fn an_array_directory_is_replayed_as_it_lies_and_imported_whole() {
+    let (_keep, dir) = folder();
+    let source = dir.join("adder");
+    array_directory(&source);
+    let mut bundle = Bundle::open(&source).unwrap();
+    assert_eq!((bundle.layout, bundle.name.as_str()), (Layout::ArrayDirectory, "adder"));
+    assert_eq!(bundle.mask, Some(Mask { input: "mask".to_owned() }));
+    let names: Vec<&str> = bundle.cases.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(names, ["plain", "one"]);
+    let x = &bundle.cases[0].inputs[0];
+    assert_eq!((x.name.as_str(), x.array.array.as_deref()), ("Xfeat_normed", Some("plain_X")));
+    assert_eq!(x.array.read(&source, DEFAULT_CAP_BYTES).unwrap(), rows(2));
+    bundle.verify().unwrap();
+
+    bundle.add_probe("plain", "mask_column", ArrayRef::named("trace.npz", "plain_column")).unwrap();
+    bundle.verify().unwrap();
+    assert!(bundle.add_probe("plain", "mask_column", ArrayRef::file("../x.npy")).is_err());
+    assert!(bundle.add_probe("plane", "mask_column", ArrayRef::file("trace.npz")).is_err());
+
+    let imported = bundle::import(&source, &dir.join("out/b"), &ImportOptions::default()).unwrap();
+    assert_eq!(imported.cases[1].outputs[0].array, ArrayRef::named("outputs_fp64.npz", "one_sum"));
+    assert_eq!(imported.provenance.versions["by hand"], "1");
+    let listed: Vec<&str> = imported.files.iter().map(|f| f.path.as_str()).collect();
+    assert_eq!(listed, ["data/axes.bin", "inputs.npz", "model.onnx", "outputs_fp64.npz"]);
+    assert_eq!(imported.fingerprint().unwrap(), Bundle::open(&source).unwrap().fingerprint().unwrap());
+    fs::remove_dir_all(&source).unwrap();
+    imported.verify().unwrap();
+    let again = bundle::import(&dir.join("out/b"), &dir.join("c"), &ImportOptions::default()).unwrap_err().to_string();
+    assert!(again.contains("is a bundle already"), "{again}");
+}
+
+#[test]
+fn what_an_array_directory_lacks_is_said() {
+    let (_keep, dir) = folder();
+    let open = |change: &dyn Fn(&Utf8Path)| {
+        let source = dir.join("s");
+        let _ = fs::remove_dir_all(&source);
+        array_directory(&source);
+        change(&source);
+        Bundle::open(&source).and_then(|b| b.verify().map(|_| b)).map_err(|e| e.to_string())
+    };
+    let refused = |change: &dyn Fn(&Utf8Path)| open(change).unwrap_err();
+    let outputs = |d: &Utf8Path, arrays: &[(&str, Tensor)]| save_npz(&d.join("outputs_fp64.npz"), arrays);
+
+    let fallback = open(&|d| fs::rename(d.join("outputs_fp64.npz"), d.join("outputs_fp32.npz")).unwrap()).unwrap();
+    assert!(fallback.provenance.notes[0].contains("outputs_fp32.npz"));
+
+    let e = refused(&|d| fs::remove_file(d.join("outputs_fp64.npz")).unwrap());
+    assert!(e.contains("none of `outputs_fp64.npz`"), "{e}");
+    let e = refused(&|d| outputs(d, &[("plain_sum", sums(2))]));
+    assert!(e.contains("inputs.npz: arrays: the batch `one` has no arrays in"), "{e}");
+    let e = refused(&|d| outputs(d, &[("plain_sum", sums(2)), ("one_sum", sums(1)), ("one_extra", sums(1))]));
+    assert!(e.contains("`one_extra` is of no tensor") && e.contains("--input-map"), "{e}");
+    let e = refused(&|d| outputs(d, &[("plain_sum", sums(1)), ("one_sum", sums(1))]));
+    assert!(e.contains("case `plain`, output `sum`") && e.contains("`batch` was 2 in input `Xfeat_normed`"), "{e}");
+    let e = refused(&|d| {
+        outputs(d, &[("plain_sum", Tensor::from_values(&[2, 2], &[1i64; 4]).unwrap()), ("one_sum", sums(1))]);
+    });
+    assert!(e.contains("the reference is int64 and the model gives float32"), "{e}");
+    let e = refused(&|d| fs::remove_file(d.join("data/axes.bin")).unwrap());
+    assert!(e.contains("`axes`") && e.contains("data/axes.bin"), "{e}");
+    let e = refused(&|d| fs::write(d.join("model.onnx"), "{}").unwrap());
+    assert!(e.contains("model.onnx") && e.contains("JSON"), "{e}");
+    let e = refused(&|d| {
+        fs::rename(d.join("model.onnx"), d.join("a.onnx")).unwrap();
+        fs::write(d.join("b.onnx"), "").unwrap();
+    });
+    assert!(e.contains("there are 2 models (`a.onnx`, `b.onnx`)"), "{e}");
+    let e = Bundle::open(&dir.join("absent")).unwrap_err().to_string();
+    assert!(e.contains("absent: cannot open"), "{e}");
+    let e = Bundle::open(&dir).unwrap_err().to_string();
+    assert!(e.contains("is no bundle"), "{e}");
+}
+
+#[test]
+fn external_data_must_lie_inside_and_be_listed() {
+    let (_keep, dir) = folder();
+    for location in ["../axes.bin", "/axes.bin", "link/axes.bin"] {
+        let source = dir.join("s");
+        array_directory(&source);
+        fs::write(dir.join("axes.bin"), 1i64.to_le_bytes()).unwrap();
+        let _ = std::os::unix::fs::symlink("..", source.join("link"));
+        fs::write(source.join("model.onnx"), adder_with_external_data(location).encode().unwrap()).unwrap();
+        let e = Bundle::open(&source).unwrap_err().to_string();
+        assert!(e.contains(location) && e.contains("axes"), "{location}: {e}");
+    }
+    let source = dir.join("t");
+    array_directory(&source);
+    let bundle = bundle::import(&source, &dir.join("b"), &ImportOptions::default()).unwrap();
+    let entry = format!(
+        "[[file]]\npath = \"data/axes.bin\"\nsize = 8\nsha256 = \"{}\"\n",
+        ort_qualify::digest::of_bytes(&1i64.to_le_bytes())
+    );
+    edit(&bundle, |text| text.replace(&entry, ""));
+    assert!(refusal(&bundle.dir).contains("file `data/axes.bin`: is in the folder and not in the manifest"));
+}
+
+#[test]
+fn two_npz_files_become_cases_by_batch_or_one_case_by_name() {
+    let (_keep, dir) = folder();
+    fs::write(dir.join("m.onnx"), adder().encode().unwrap()).unwrap();
+    save_npz(&dir.join("in.npz"), &[("features", rows(3)), ("mask", mask(3))]);
+    save_npz(&dir.join("out.npz"), &[("sum", sums(3))]);
+    let arrays = Some(Arrays { inputs: dir.join("in.npz"), outputs: dir.join("out.npz") });
+    let options = ImportOptions { arrays: arrays.clone(), ..ImportOptions::default() };
+    let bundle = bundle::import(&dir.join("m.onnx"), &dir.join("b"), &options).unwrap();
+    assert_eq!((bundle.name.as_str(), bundle.cases[0].name.as_str()), ("b", "default"));
+    assert_eq!(bundle.model, "m.onnx");
+
+    // Two names that nothing pairs: the caller has to.
+    save_npz(&dir.join("in.npz"), &[("a_x", rows(3)), ("a_y", mask(3))]);
+    save_npz(&dir.join("out.npz"), &[("a_z", sums(3))]);
+    let e = bundle::import(&dir, &dir.join("c"), &options).unwrap_err().to_string();
+    assert!(
+        e.contains("in.npz: arrays: array `a_x`")
+            && e.contains("not yet paired are `x`, `y` with `Xfeat_normed`, `mask`"),
+        "{e}"
+    );
+    let tensor_names = [("x", "Xfeat_normed"), ("y", "mask"), ("z", "sum")];
+    let tensor_names = tensor_names.map(|(a, b)| (a.to_owned(), b.to_owned())).into();
+    let open = OpenOptions { tensor_names, name: Some("named".to_owned()), model: Some("m.onnx".into()) };
+    let bundle = bundle::import(&dir, &dir.join("c"), &ImportOptions { open, arrays }).unwrap();
+    assert_eq!((bundle.name.as_str(), bundle.cases[0].name.as_str()), ("named", "a"));
+    assert_eq!(bundle.cases[0].inputs[1].name, "mask");
+}
+
+/// A `TensorProto`: dims (field 1), data type (2), raw data (9).
+fn tensor_pb(tensor: &Tensor) -> Vec<u8> {
+    let mut bytes: Vec<u8> = tensor.shape.iter().flat_map(|&d| [0x08, d as u8]).collect();
+    let raw = tensor.bytes().unwrap();
+    bytes.extend([0x10, tensor.dtype as u8, 0x4a, raw.len() as u8]);
+    bytes.extend_from_slice(raw);
+    bytes
+}
+
+fn backend_test(dir: &Utf8Path) {
+    fs::create_dir_all(dir).unwrap();
+    fs::write(dir.join("model.onnx"), adder().encode().unwrap()).unwrap();
+    for (set, batch) in [("test_data_set_10", 2), ("test_data_set_2", 1)] {
+        let set = dir.join(set);
+        fs::create_dir(&set).unwrap();
+        fs::write(set.join("input_0.pb"), tensor_pb(&rows(batch))).unwrap();
+        fs::write(set.join("input_1.pb"), tensor_pb(&mask(batch))).unwrap();
+        let sum = Tensor::from_values(&[batch, 2], &vec![1.5f32; 2 * batch]).unwrap();
+        fs::write(set.join("output_0.pb"), tensor_pb(&sum)).unwrap();
+    }
+}
+
+#[test]
+fn a_backend_test_directory_is_replayed_as_it_lies_and_imported() {
+    let (_keep, dir) = folder();
+    let source = dir.join("test_adder");
+    backend_test(&source);
+    let bundle = Bundle::open(&source).unwrap();
+    assert_eq!((bundle.layout, bundle.name.as_str()), (Layout::BackendTest, "test_adder"));
+    let names: Vec<&str> = bundle.cases.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(names, ["test_data_set_2", "test_data_set_10"], "by number");
+    assert_eq!(bundle.cases[0].inputs[1].name, "mask");
+    assert_eq!(bundle.cases[1].inputs[0].array.read(&source, DEFAULT_CAP_BYTES).unwrap(), rows(2));
+    bundle.verify().unwrap();
+    let imported = bundle::import(&source, &dir.join("b"), &ImportOptions::default()).unwrap();
+    assert_eq!(imported.files.len(), 7);
+    imported.verify().unwrap();
+
+    let set = source.join("test_data_set_2");
+    fs::copy(set.join("input_0.pb"), set.join("input_2.pb")).unwrap();
+    let e = Bundle::open(&source).unwrap_err().to_string();
+    assert!(e.contains("test_data_set_2/input_2.pb: is input number 2"), "{e}");
+    fs::rename(set.join("input_2.pb"), set.join("input_1.pb")).unwrap();
+    let e = Bundle::open(&source).unwrap().verify().unwrap_err().to_string();
+    assert!(e.contains("case `test_data_set_2`, input `mask`: has the shape [1, 2]"), "{e}");
+    fs::remove_file(set.join("input_1.pb")).unwrap();
+    let e = Bundle::open(&source).unwrap().verify().unwrap_err().to_string();
+    assert!(e.contains("input `mask`: is missing; the model needs `mask float32[batch]`"), "{e}");
+    fs::write(set.join("input_1.pb"), [0xff; 9]).unwrap();
+    let e = Bundle::open(&source).unwrap().verify().unwrap_err().to_string();
+    assert!(e.contains("input_1.pb") && e.contains("does not hold one tensor"), "{e}");
+}
+
+#[test]
+fn an_import_that_fails_leaves_nothing_behind() {
+    let (_keep, dir) = folder();
+    let source = dir.join("s");
+    array_directory(&source);
+    fs::write(source.join("data/axes.bin"), [0; 3]).unwrap();
+    let out = dir.join("out");
+    assert!(bundle::import(&source, &out.join("b"), &ImportOptions::default()).is_err());
+    assert!(!out.exists());
+    fs::write(&out, "a file where the folder should be").unwrap();
+    array_directory(&dir.join("good"));
+    let e = bundle::import(&dir.join("good"), &out.join("b"), &ImportOptions::default()).unwrap_err();
+    assert!(e.to_string().contains("out: cannot make"), "{e}");
+}
+
+#[test]
+fn the_command_line_says_whose_fault_it_is_by_exit_code() {
+    use ort_qualify::bundle::BundleError;
+    use ort_qualify::cli::{Failure, bundle as verb};
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(subcommand)]
+        command: verb::Command,
+    }
+    let (_keep, dir) = folder();
+    let source = dir.join("s");
+    array_directory(&source);
+    let run = |line: &[&str]| {
+        let words = std::iter::once("bundle").chain(line.iter().copied());
+        let line: Line = clap::Parser::try_parse_from(words).unwrap();
+        verb::run(&line.command, true)
+    };
+    let dest = dir.join("b");
+    run(&["import", source.as_str(), dest.as_str(), "--name", "own", "--input-map", "X=Xfeat_normed"]).unwrap();
+    assert_eq!(Bundle::open(&dest).unwrap().name, "own");
+    run(&["verify", dest.as_str()]).unwrap();
+    run(&["show", source.as_str(), "--model", "model.onnx"]).unwrap();
+    for wrong in [
+        &["verify", "/absent"][..],
+        &["import", source.as_str(), dest.as_str()],
+        &["verify", dest.as_str(), "--name", "other"],
+        &["show", source.as_str(), "--model", "absent.onnx"],
+    ] {
+        assert_eq!(run(wrong).unwrap_err().code, 2, "{wrong:?}");
+    }
+    for kind in [std::io::ErrorKind::StorageFull, std::io::ErrorKind::ReadOnlyFilesystem] {
+        let full = BundleError::Io { action: "write", path: dest.clone(), source: kind.into() };
+        assert_eq!(Failure::from(full).code, 3);
+    }
+}
+
+/// The folders of real bundles, if they are on this machine.
+fn real_bundles() -> Option<Utf8PathBuf> {
+    let named = std::env::var("ORT_QUALIFY_BUNDLES").map(Utf8PathBuf::from);
+    let beside = Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/mlpf");
+    [named.unwrap_or_default(), beside].into_iter().find(|d| d.is_dir())
+}
+
+#[test]
+fn the_real_model_folders_open_and_fit_their_models() {
+    let Some(dir) = real_bundles() else {
+        println!("skipped: no folder in ORT_QUALIFY_BUNDLES and none beside the repository");
+        return;
+    };
+    for name in ["attention_tiny", "attention_cms", "heptv2_tiny", "heptv2_cms"] {
+        let mut bundle = Bundle::open(&dir.join(name)).unwrap();
+        let names: Vec<&str> = bundle.cases.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["plain", "padded", "tied", "allmasked", "holes"], "{name}");
+        assert_eq!(bundle.mask.as_ref().unwrap().input, "mask", "{name}");
+        let facts = bundle.verify().unwrap();
+        assert_eq!(facts.iter().filter(|f| f.finding.contains("mask")).count(), 21, "{name}: {facts:?}");
+        if name.starts_with("heptv2") {
+            let options = OpenOptions { model: Some("model_repaired.onnx".into()), ..OpenOptions::default() };
+            Bundle::open_with(&dir.join(name), &options).unwrap().verify().unwrap();
+            bundle.add_probe("plain", "absent", ArrayRef::named("hash_trace.npz", "plain_L0_positions")).unwrap();
+            let e = bundle.verify().unwrap_err().to_string();
+            assert!(e.contains("probe `absent`: no node of the main graph"), "{e}");
+        }
+    }
+}
