@@ -1,3 +1,4 @@
 //! Observations: what a worker saw, raw facts only.
 
+pub mod compare;
 pub mod figure;
