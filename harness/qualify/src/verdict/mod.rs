@@ -1,0 +1,3 @@
+//! Verdicts: an observation held against what must hold. Runs nothing.
+
+pub mod limits;
