@@ -73,7 +73,7 @@ pub enum Outcome {
     /// Not at all.
     Mismatch(Mismatch),
     /// By the size of the error.
-    Floats(Floats),
+    Floats(Box<Floats>),
     /// By equality.
     Exact(Exact),
 }

@@ -155,18 +155,15 @@ impl Sums {
     fn add(&mut self, block: &mut Block, start: usize, n: usize) {
         self.elements += n as u64;
         let padded = pad(block, n);
-        match (magnitude(&block.got[..padded]), magnitude(&block.reference[..padded])) {
-            (Some(got), Some(reference)) => self.add_finite(block, n, (got, reference), |i| start + i),
-            _ => {
-                let finite = self.take_out_nonfinite(block, start, n);
-                let padded = pad(block, finite);
-                let magnitudes = (
-                    magnitude(&block.got[..padded]).unwrap_or(0.0),
-                    magnitude(&block.reference[..padded]).unwrap_or(0.0),
-                );
-                let from = block.from;
-                self.add_finite(block, finite, magnitudes, |i| start + usize::from(from[i]));
-            }
+        if let (Some(got), Some(reference)) = (magnitude(&block.got[..padded]), magnitude(&block.reference[..padded])) {
+            self.add_finite(block, n, (got, reference), |i| start + i);
+        } else {
+            let finite = self.take_out_nonfinite(block, start, n);
+            let padded = pad(block, finite);
+            let (got, reference) = (magnitude(&block.got[..padded]), magnitude(&block.reference[..padded]));
+            let magnitudes = got.zip(reference).expect("only finite pairs were kept");
+            let from = block.from;
+            self.add_finite(block, finite, magnitudes, |i| start + usize::from(from[i]));
         }
     }
 
@@ -219,10 +216,10 @@ impl Sums {
         self.dot.add(figures.dot);
         self.got_squared.add(figures.got_squared);
         self.reference_squared.add(figures.reference_squared);
-        self.worst_abs.raise(figures.max_abs, || scratch.iter().position(|&e| e == figures.max_abs).map(pair));
+        self.worst_abs.raise(figures.max_abs, || scratch.iter().position(|&e| e >= figures.max_abs).map(pair));
         self.worst_required.raise(figures.max_required, || {
             let required = |(g, r): (&f64, &f64)| required_of_extremes(*g, *r, self.measure.rtol.0);
-            got.iter().zip(reference).position(|p| required(p) == figures.max_required).map(pair)
+            got.iter().zip(reference).position(|p| required(p) >= figures.max_required).map(pair)
         });
         if figures.max_abs == 0.0 {
             // No error, so no distance either: got is a value of its type, and so is a reference that equals it.
@@ -238,7 +235,7 @@ impl Sums {
             self.beyond_ulp += scratch.iter().filter(|&&d| d > limit as f64).count() as u64;
         }
         self.max_ulp = self.max_ulp.max(max_ulp);
-        self.worst_ulp.raise(max_ulp as f64, || scratch.iter().position(|&d| d == max_ulp as f64).map(pair));
+        self.worst_ulp.raise(max_ulp as f64, || scratch.iter().position(|&d| d >= max_ulp as f64).map(pair));
     }
 
     fn finish(&self, shape: &[usize]) -> FloatFigures {

@@ -28,12 +28,12 @@ pub(super) struct BlockFigures {
 #[inline]
 pub(super) fn magnitude(values: &[f64]) -> Option<f64> {
     let mut max = [0.0f64; LANES];
-    // x - x is 0 for finite values and NaN for all others, and NaN stays in a sum.
+    // 0 for finite values and NaN for all others, and NaN stays in a sum.
     let mut probe = [0.0f64; LANES];
     for chunk in values.as_chunks::<LANES>().0 {
         for l in 0..LANES {
             max[l] = larger(max[l], chunk[l].abs());
-            probe[l] += chunk[l] - chunk[l];
+            probe[l] += chunk[l] * 0.0;
         }
     }
     (probe.iter().sum::<f64>() == 0.0).then(|| max.into_iter().fold(0.0, larger))

@@ -92,7 +92,7 @@ pub enum CompareError {
 /// as pairs of floats: their elements have one more axis, `0` real and `1` imaginary. Integers, bools and strings are
 /// compared for equality, types below 16 bits that are not integers (fp8, fp4) bit for bit.
 ///
-/// `baseline` is what the same model gave at the same precision elsewhere (plain PyTorch in fp16, say); its errors
+/// `baseline` is what the same model gave at the same precision elsewhere (plain `PyTorch` in fp16, say); its errors
 /// against the same reference are recorded beside those of `got`. It is read only where floats are compared.
 ///
 /// # Errors
@@ -113,7 +113,7 @@ pub fn compare(
             {
                 return Err(CompareError::Baseline { baseline: b.describe(), reference: reference.describe() });
             }
-            Outcome::Floats(floats::compare(got, reference, rows, baseline, measure)?)
+            Outcome::Floats(Box::new(floats::compare(got, reference, rows, baseline, measure)?))
         }
         None => Outcome::Exact(exact::compare(got, reference, rows)?),
     };

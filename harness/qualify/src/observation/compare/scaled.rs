@@ -48,7 +48,7 @@ pub(super) fn cosine(dot: Scaled, gg: Scaled, rr: Scaled) -> f64 {
         // Exponents of squares are even.
         (false, false) => times_power_of_two(
             dot.mantissa / gg.mantissa.sqrt() / rr.mantissa.sqrt(),
-            dot.exponent - (gg.exponent + rr.exponent) / 2,
+            dot.exponent - i32::midpoint(gg.exponent, rr.exponent),
         )
         .clamp(-1.0, 1.0),
     }

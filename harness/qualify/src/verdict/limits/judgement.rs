@@ -2,7 +2,8 @@
 
 use super::{Limits, NonFinitePolicy};
 use crate::observation::compare::{
-    BaselineErrors, Comparison, Element, Exact, ExactFigures, FloatFigures, Floats, Mismatch, NonFinite, Outcome,
+    BaselineErrors, Comparison, Element, Exact, ExactFigures, FloatFigures, Floats, Measure, Mismatch, NonFinite,
+    Outcome, Tally,
 };
 use crate::observation::figure::Figure;
 use serde::{Deserialize, Serialize};
@@ -30,7 +31,7 @@ pub struct Margin {
     pub limit: String,
     /// On `valid` or `masked` rows.
     pub rows: String,
-    /// The figure.
+    /// The figure (for `min_cosine` the distance from 1, so that larger is worse for every limit).
     pub figure: Figure,
     /// Its limit, in the same unit.
     pub bound: Figure,
@@ -45,9 +46,7 @@ pub fn judge(comparison: &Comparison, limits: &Limits) -> Judgement {
         Outcome::Exact(exact) => judge.exact(comparison, exact),
         Outcome::Floats(floats) => {
             let asked = limits.measure();
-            if (comparison.measure.rtol, comparison.measure.ulp) == (asked.rtol, asked.ulp)
-                && comparison.measure.atol == asked.atol
-            {
+            if comparison.measure == asked {
                 judge.floats(floats);
             } else {
                 judge.reasons.push(format!(
@@ -91,7 +90,7 @@ impl Judge<'_> {
             let first =
                 f.first_nonfinite_mismatch.as_ref().map_or_else(String::new, |e| format!(", first at {}", pair(e)));
             self.reasons.push(format!(
-                "{} on {rows} rows where only one side is non-finite, or the other kind{first}",
+                "NaN or infinity on {rows} rows is on one side only, or of another kind, at {}{first}",
                 count(f.nonfinite_mismatched, f.elements),
             ));
         }
@@ -187,8 +186,11 @@ impl Judge<'_> {
         };
         if !holds {
             let worst = worst.map_or_else(String::new, |e| format!(" (worst at {})", pair(e)));
-            self.reasons
-                .push(format!("{} on {rows} rows beyond {bound}: {allowed}{worst}{advice}", count(beyond, f.compared)));
+            self.reasons.push(format!(
+                "{} on {rows} rows {} beyond {bound}: {allowed}{worst}{advice}",
+                count(beyond, f.compared),
+                if beyond == 1 { "is" } else { "are" },
+            ));
         }
     }
 
@@ -262,16 +264,17 @@ fn exact_reason(comparison: &Comparison, rows: &str, figures: &ExactFigures) -> 
     } else {
         format!("{} against {}", comparison.got.dtype, comparison.reference.dtype)
     };
-    format!("{} ({dtypes}) on {rows} rows not equal{first}{size}", count(figures.differing, figures.elements))
+    let differ = if figures.differing == 1 { "differs" } else { "differ" };
+    format!("{} ({dtypes}) on {rows} rows {differ}{first}{size}", count(figures.differing, figures.elements))
 }
 
 fn above(what: &str, rows: &str, figure: Figure, limit: f64, detail: &str) -> String {
     format!("{what} on {rows} rows is {figure}, above the limit {limit:?}{detail}")
 }
 
-/// `1 of 6 elements is`, `2 of 6 elements are`.
+/// `2 of 6 elements`.
 fn count(n: u64, of: u64) -> String {
-    format!("{n} of {of} elements {}", if n == 1 { "is" } else { "are" })
+    format!("{n} of {of} element{}", if of == 1 { "" } else { "s" })
 }
 
 /// `[0, 3]: got 1.0, reference NaN`: values with nine significant digits, so that neighbours look different.
@@ -282,7 +285,7 @@ fn pair(e: &Element) -> String {
 
 fn kinds_found(found: &NonFinite) -> String {
     let kinds = [("NaN", &found.nan), ("+inf", &found.pos_inf), ("-inf", &found.neg_inf)];
-    let of = |(name, tally): &(&str, &crate::observation::compare::Tally)| {
+    let of = |(name, tally): &(&str, &Tally)| {
         tally.first.as_ref().map(|at| format!("{} {name} (first at {at:?})", tally.count))
     };
     kinds.iter().filter_map(of).collect::<Vec<_>>().join(", ")
@@ -295,7 +298,7 @@ fn blind_spots(baseline: &BaselineErrors) -> String {
     }
 }
 
-fn measure_text(measure: &crate::observation::compare::Measure) -> String {
+fn measure_text(measure: &Measure) -> String {
     let ulp = measure.ulp.map_or_else(String::new, |n| format!(", {n} ULP"));
     format!("rtol {:?}, atol {:?}{ulp}", measure.rtol.0, measure.atol.0)
 }
