@@ -16,6 +16,9 @@ mod ulp;
 mod view;
 mod widen;
 
+#[cfg(test)]
+mod tests;
+
 pub use comparison::{
     ArrayKind, BaselineErrors, Comparison, Difference, Element, Exact, ExactFigures, FloatFigures, Floats, Measure,
     Mismatch, NonFinite, Outcome, Tally,
