@@ -4,7 +4,7 @@ use super::comparison::Measure;
 use super::scaled::{Scaled, exponent_of, times_power_of_two};
 
 /// Independent accumulators of a figure, so that additions need not wait for one another. Blocks are padded to it.
-pub(super) const LANES: usize = 4;
+pub(super) const LANES: usize = 8;
 
 /// Magnitudes between which squares, and sums of them, neither overflow nor vanish.
 const TAME: std::ops::RangeInclusive<f64> = f64::from_bits((1023 - 400) << 52)..=f64::from_bits((1023 + 400) << 52);
@@ -25,7 +25,7 @@ pub(super) struct BlockFigures {
 }
 
 /// Largest magnitude of the values, or none if one of them is not finite.
-#[inline]
+#[multiversion::multiversion(targets("x86_64+avx2"))]
 pub(super) fn magnitude(values: &[f64]) -> Option<f64> {
     let mut max = [0.0f64; LANES];
     // 0 for finite values and NaN for all others, and NaN stays in a sum.
@@ -46,7 +46,7 @@ pub(super) fn is_tame(magnitude: f64) -> bool {
 
 /// Figures of a block of tame pairs; `errors` receives the absolute errors. All three are equally long, a multiple of
 /// [`LANES`]: pairs of zeros at the end change no figure.
-#[inline]
+#[multiversion::multiversion(targets("x86_64+avx2"))]
 pub(super) fn figures(got: &[f64], reference: &[f64], errors: &mut [f64], measure: &Measure) -> BlockFigures {
     let (rtol, atol) = (measure.rtol.0, measure.atol.0);
     let zero = [0.0f64; LANES];

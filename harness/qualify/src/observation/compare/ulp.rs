@@ -5,7 +5,7 @@ use onnx_graph::DataType;
 /// Writes to `out` how many ULP of `dtype` lie between `got` and `reference` rounded to that type, element by element,
 /// and gives the largest. All values are finite; `got` holds values of `dtype`. Distances above 2^53, possible in f64
 /// only, are rounded in `out`.
-#[inline]
+#[multiversion::multiversion(targets("x86_64+avx2"))]
 pub(super) fn distances(dtype: DataType, got: &[f64], reference: &[f64], out: &mut [f64]) -> u64 {
     let pairs = got.iter().zip(reference).zip(out);
     match dtype {
