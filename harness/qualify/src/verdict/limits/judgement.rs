@@ -181,7 +181,7 @@ impl Judge<'_> {
             Some(fraction) => {
                 let part = if f.compared == 0 { 0.0 } else { beyond as f64 / f.compared as f64 };
                 let holds = self.margin("outlier_fraction", rows, part, fraction);
-                (holds, format!("a part of {fraction:?} may be, it is {part:.2e}"))
+                (holds, format!("the fraction allowed is {fraction:?} and this is {part:.2e}"))
             }
         };
         if !holds {
@@ -277,10 +277,14 @@ fn count(n: u64, of: u64) -> String {
     format!("{n} of {of} element{}", if of == 1 { "" } else { "s" })
 }
 
-/// `[0, 3]: got 1.0, reference NaN`: values with nine significant digits, so that neighbours look different.
+/// `[0, 3]: got 1.0, reference NaN`.
 fn pair(e: &Element) -> String {
-    let digits = |Figure(v): Figure| if v.is_finite() { format!("{v:.8e}") } else { v.to_string() };
-    format!("{:?}: got {}, reference {}", e.at, digits(e.got), digits(e.reference))
+    format!("{:?}: got {}, reference {}", e.at, value(e.got), value(e.reference))
+}
+
+/// A value with nine significant digits, so that neighbours in fp32 look different.
+fn value(Figure(v): Figure) -> String {
+    format!("{v:.8e}").parse().map_or_else(|_| v.to_string(), |rounded: f64| format!("{rounded:?}"))
 }
 
 fn kinds_found(found: &NonFinite) -> String {
@@ -294,7 +298,7 @@ fn kinds_found(found: &NonFinite) -> String {
 fn blind_spots(baseline: &BaselineErrors) -> String {
     match baseline.nonfinite_mismatched {
         0 => String::new(),
-        n => format!(" (which leaves out {n} elements where it is itself non-finite or the reference is)"),
+        n => format!(" (NaN or infinity on one side only left out: {n})"),
     }
 }
 

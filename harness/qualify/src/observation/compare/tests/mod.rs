@@ -1,5 +1,8 @@
 //! Comparisons as their callers meet them: hand cases here, all figures against a naive implementation in `naive`.
 
+// Equality of floats is the subject here.
+#![allow(clippy::float_cmp)]
+
 mod exact;
 mod floats;
 mod masks;
