@@ -39,13 +39,8 @@ impl Histogram {
         }
     }
 
-    /// Counts `n` zeros.
-    pub fn add_zeros(&mut self, n: u64) {
-        self.counts[0] += n;
-    }
-
     /// The upper edge of the bucket that holds the 99th percentile (the smallest number that at least 99 % of them are
-    /// not above), but not above `max`, the largest number that was counted. 0 of no numbers.
+    /// not above), but not above `max`, the largest number that was counted. Of `count` numbers those that were not counted are zeros.
     pub fn p99(&self, count: u64, max: f64) -> f64 {
         let mut above = count / 100;
         for (i, &n) in self.counts.iter().enumerate().rev() {

@@ -25,7 +25,7 @@ impl Scaled {
         }
     }
 
-    /// The same number with a mantissa of 1 to 2.
+    /// The same number with its exponent taken out of the mantissa.
     pub fn normal(self) -> Self {
         if self.mantissa == 0.0 {
             return self;
@@ -54,14 +54,9 @@ pub(super) fn cosine(dot: Scaled, gg: Scaled, rr: Scaled) -> f64 {
     }
 }
 
-/// The exponent that brings `x`, finite and not 0, to a magnitude of 1 to 2.
+/// The exponent of `x`, finite: without it a magnitude of 1 to 2 is left, of a subnormal one of at least 2^-51.
 pub(super) fn exponent_of(x: f64) -> i32 {
-    let field = |x: f64| ((x.to_bits() >> 52) & 0x7ff) as i32 - 1023;
-    match field(x) {
-        // Subnormal: made normal first.
-        -1023 => field(x * power_of_two(64)) - 64,
-        exponent => exponent,
-    }
+    ((x.to_bits() >> 52) & 0x7ff) as i32 - 1023
 }
 
 /// `x * 2^exponent`, rounded once unless the result is subnormal.

@@ -123,6 +123,15 @@ fn what_is_within_its_limits_passes_and_shows_the_margin() {
 }
 
 #[test]
+fn the_margin_shown_is_that_of_the_limit_nearest_to_being_missed() {
+    // An error of 0.5 uses half of max_abs, and nine tenths of what atol leaves.
+    let j = judged(&[2.5], &[2.0], &limits("{ max_abs = 1.0, mean_abs = 2.0, atol = 0.55 }"));
+    assert_eq!(j.worst.map(|w| (w.limit, w.bound.0)), Some(("atol".to_owned(), 0.55)));
+    let j = judged(&[2.5], &[2.0], &limits("{ max_abs = 0.5, mean_abs = 2.0, atol = 0.55 }"));
+    assert_eq!(j.worst.map(|w| (w.limit, w.bound.0)), Some(("max_abs".to_owned(), 0.5)));
+}
+
+#[test]
 fn the_tolerance_that_would_pass_just_passes() {
     let (got, reference) = ([1.1, -7.3, 1e-9], [1.0, -7.0, 0.0]);
     let j = judged(&got, &reference, &limits("\"onnx-node\""));

@@ -46,6 +46,11 @@ fn packed_integers_keep_their_sign_and_bits_are_shown_as_bits() {
     assert_eq!((f.differing, f.max_abs), (1, Some(Figure(8.0))));
     assert_eq!(f.first, Some(Difference { at: vec![1], got: "7".into(), reference: "-1".into() }));
 
+    let view = |b| TensorView::new(DataType::Int2, &[4], Elements::Bytes(b)).unwrap();
+    let f =
+        exact_of(compare(&view(&[0b1110_0100]), &view(&[0b0110_0100]), None, None, &Measure::default()).unwrap()).valid;
+    assert_eq!(f.first, Some(Difference { at: vec![3], got: "-1".into(), reference: "1".into() }));
+
     let got = Array::of(Float8E4M3Fn, &[2], &[f64::from(0x7fu8), 1.0]);
     let f = compare_exact(&got, &Array::of(Float8E4M3Fn, &[2], &[f64::from(0x7eu8), 1.0]));
     assert_eq!((f.differing, f.max_abs), (1, None));

@@ -96,6 +96,9 @@ fn sums_near_the_ends_of_f64_neither_overflow_nor_vanish() {
     assert!((apart.mean_abs.0 / 1.5e308 - 1.0).abs() < 1e-12, "the mean is in range: {apart:?}");
     let tiny = figures((Float64, &[3e-310, 4e-310]), (Float64, &[4e-310, -3e-310]));
     assert!(tiny.cosine.0.abs() < 1e-9 && tiny.mean_abs.0 > 3.9e-310, "{tiny:?}");
+    // Normal numbers whose squares are 0 in f64.
+    let small = figures((Float64, &[3e-200, 4e-200]), (Float64, &[4e-200, 3e-200]));
+    assert!((small.cosine.0 - 0.96).abs() < 1e-12, "{small:?}");
 }
 
 #[test]
