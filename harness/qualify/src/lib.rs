@@ -9,3 +9,4 @@ pub mod nearest;
 pub mod observation;
 pub mod recipe;
 pub mod toml_file;
+pub mod verdict;
