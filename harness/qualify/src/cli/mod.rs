@@ -1,5 +1,7 @@
 //! The command line: parse, call one function, print. One file a verb.
 
+pub mod recipe;
+
 use std::process::ExitCode;
 
 /// Exit codes of every verb: 0 all as expected, 1 a verdict failed, 2 the request was wrong, 3 no environment.

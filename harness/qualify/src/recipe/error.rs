@@ -1,9 +1,10 @@
 //! What can be wrong with recipes (the request), and what can keep them from becoming a prefix (mostly the environment).
 
+use super::cause::{Cause, DENIED, DISK_FULL, QUOTA, READ_ONLY, TOO_LARGE};
 use super::{Altered, HostMismatch};
 use crate::toml_file::TomlFileError;
 use camino::Utf8PathBuf;
-use std::{fmt, io};
+use std::io;
 
 /// A recipe or a lock that cannot be used as it stands: always the request's fault.
 #[derive(Debug, thiserror::Error)]
@@ -120,7 +121,7 @@ pub enum RealiseError {
     },
     /// Files of the entry are not what was installed.
     #[error(transparent)]
-    Altered(#[from] Altered),
+    Altered(Box<Altered>),
     /// It is not in the store, and nothing may be fetched.
     #[error("recipe `{recipe}` is not in the store {store}, and it cannot be fetched offline: {reason}")]
     Offline {
@@ -188,57 +189,6 @@ impl RealiseError {
         }
     }
 }
-
-/// What an installer's failure means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// The file served is not the file that is pinned.
-    Hash,
-    /// No connection to the index.
-    Network,
-    /// The index was reached and has no such file.
-    NotServed,
-    /// Nothing may be fetched, and the installer's cache does not have it.
-    Offline,
-    /// uv has no interpreter to install for.
-    NoPython,
-    /// The disk, or a limit on it: the reason in words.
-    Disk(&'static str),
-    /// Ended by this signal.
-    Signal(i32),
-    /// Anything else: its own words must do.
-    Other,
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Hash => f.write_str(
-                "the file that the index serves does not have the SHA-256 of lock.json, so it was refused. Either the \
-                 lock is wrong or the file was replaced: find out which before you change the pin",
-            ),
-            Self::Network => f.write_str(
-                "the package index could not be reached. Check the network and the index that uv and pip are \
-                 configured with; what is in the store already works without",
-            ),
-            Self::NotServed => f.write_str("the package index was reached, but it does not have this file"),
-            Self::Offline => f.write_str("its cache does not have the file, and --offline forbids fetching it"),
-            Self::NoPython => f.write_str(
-                "it found no Python interpreter and could not fetch one. Any Python 3 will do (it is not run by the \
-                 recipe): install python3, or `uv python install` where there is a network",
-            ),
-            Self::Disk(reason) => f.write_str(reason),
-            Self::Signal(number) => write!(f, "it was ended by signal {number}"),
-            Self::Other => f.write_str("see its own words"),
-        }
-    }
-}
-
-pub(super) const DISK_FULL: &str = "the disk is full; make room, or name another store with --store";
-pub(super) const QUOTA: &str = "the disk quota is used up; make room, or name another store with --store";
-pub(super) const READ_ONLY: &str = "the file system is read-only; name a writable store with --store";
-pub(super) const DENIED: &str = "permission denied; name a store that is yours with --store";
-pub(super) const TOO_LARGE: &str = "a limit on file sizes (`ulimit -f`) was hit; raise it";
 
 /// An I/O error with what to do about it, where the kind is one that a user can mend.
 fn in_words(error: &io::Error) -> String {

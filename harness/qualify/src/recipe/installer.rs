@@ -1,7 +1,6 @@
 //! uv (or, to fetch uv itself, pip): found, run through xshell, and understood when it fails.
 
-use super::error::{Cause, DENIED, DISK_FULL, QUOTA, READ_ONLY, TOO_LARGE};
-use super::{Options, RealiseError, Resolved};
+use super::{Cause, Options, RealiseError, Resolved, index};
 use camino::Utf8Path;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -101,7 +100,7 @@ impl Installer {
                 Ok(output) if output.status.success() => continue,
                 Ok(output) => {
                     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-                    (output.status.signal().map_or_else(|| cause(&said), signalled), said)
+                    (output.status.signal().map_or_else(|| Cause::of_message(&said), Cause::of_signal), said)
                 }
                 Err(e) => (Cause::Other, e),
             };
@@ -134,7 +133,7 @@ impl Installer {
                      --python-version {python} --python-platform {platform} --link-mode copy
                      --no-progress --color never {offline...} -r {requirements}"
                 );
-                match pip_index(options) {
+                match index::from_pip(options) {
                     Some(index) => uv.env("UV_DEFAULT_INDEX", index),
                     None => uv,
                 }
@@ -190,7 +189,7 @@ fn search_path(options: &Options) -> OsString {
 }
 
 /// What a short command prints on success, trimmed; else why it failed, as "which ...".
-fn say(options: &Options, build: impl FnOnce(&Shell) -> Cmd<'_>) -> Result<String, String> {
+pub(super) fn say(options: &Options, build: impl FnOnce(&Shell) -> Cmd<'_>) -> Result<String, String> {
     let output = run(options, build).map_err(|e| format!("which cannot be run: {e}"))?;
     if !output.status.success() {
         return Err(format!("which fails: {}", last_lines(&String::from_utf8_lossy(&output.stderr))));
@@ -209,120 +208,7 @@ fn run(options: &Options, build: impl FnOnce(&Shell) -> Cmd<'_>) -> Result<Outpu
     command.ignore_status().quiet().output().map_err(|e| e.to_string())
 }
 
-/// The index that pip is configured with, where uv is configured with none: `pypi` is the user's index, whichever of the
-/// two they told about it.
-fn pip_index(options: &Options) -> Option<String> {
-    let set = |name: &str| options.tool_env.contains_key(name) || std::env::var_os(name).is_some();
-    let uv_knows =
-        ["UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_NO_INDEX", "UV_CONFIG_FILE"].into_iter().any(set)
-            || uv_configurations().iter().any(|file| file.exists());
-    if uv_knows {
-        return None;
-    }
-    let Ok(Installer::Pip { python, .. }) = Installer::pip(options) else { return None };
-    let settings = say(options, |shell| cmd!(shell, "{python} -m pip config list")).ok()?;
-    index_of(&settings)
-}
-
-/// Files in which uv would find its settings from here.
-fn uv_configurations() -> Vec<PathBuf> {
-    let here = std::env::current_dir().unwrap_or_default();
-    let mut files: Vec<PathBuf> = here.ancestors().map(|folder| folder.join("uv.toml")).collect();
-    if let Ok(base) = etcetera::choose_base_strategy() {
-        files.push(etcetera::BaseStrategy::config_dir(&base).join("uv/uv.toml"));
-    }
-    files.push(PathBuf::from("/etc/uv/uv.toml"));
-    files
-}
-
-/// The index in the output of `pip config list`; the environment's comes before the files'.
-fn index_of(settings: &str) -> Option<String> {
-    let value = |key: &str| {
-        let found = settings.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))?;
-        Some(found.trim_matches(['\'', '"']).to_owned())
-    };
-    [":env:.index-url", "install.index-url", "global.index-url"].into_iter().find_map(value)
-}
-
-/// What a signal that ended an installer means.
-fn signalled(signal: i32) -> Cause {
-    if signal == rustix::process::Signal::XFSZ.as_raw() { Cause::Disk(TOO_LARGE) } else { Cause::Signal(signal) }
-}
-
-/// What the messages of uv or pip mean. The order matters: a full disk is also a failed request.
-fn cause(said: &str) -> Cause {
-    const MARKS: [(Cause, &[&str]); 10] = [
-        (Cause::Hash, &["Hash mismatch for", "DO NOT MATCH THE HASHES"]),
-        (Cause::Disk(DISK_FULL), &["os error 28", "Errno 28", "No space left on device"]),
-        (Cause::Disk(QUOTA), &["os error 122", "Errno 122"]),
-        (Cause::Disk(READ_ONLY), &["os error 30)", "Errno 30]"]),
-        (Cause::Disk(DENIED), &["os error 13)", "Errno 13]"]),
-        (Cause::Disk(TOO_LARGE), &["os error 27)", "Errno 27]"]),
-        (Cause::NoPython, &["No interpreter found", "python-build-standalone", "No system Python"]),
-        (Cause::Offline, &["network was disabled", "network connectivity is disabled"]),
-        (
-            Cause::Network,
-            &[
-                "error sending request",
-                "client error (Connect)",
-                "dns error",
-                "onnection refused",
-                "timed out",
-                "Failed to establish a new connection",
-                "name resolution",
-                "Network is unreachable",
-                "ProxyError",
-                "SSLError",
-            ],
-        ),
-        (
-            Cause::NotServed,
-            &["No matching distribution", "there is no version of", "not found in the package registry"],
-        ),
-    ];
-    let marked = MARKS.into_iter().find(|(_, marks)| marks.iter().any(|mark| said.contains(mark)));
-    marked.map_or(Cause::Other, |(cause, _)| cause)
-}
-
 fn last_lines(said: &str) -> String {
     let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(SAID_LINES)..].join("\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_words_of_uv_and_pip_are_understood() {
-        for (said, expected) in [
-            ("  ╰─▶ Hash mismatch for `onnxruntime==1.32.0`", Cause::Hash),
-            ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.", Cause::Hash),
-            ("failed to copy file from /c to /t: No space left on device (os error 28)", Cause::Disk(DISK_FULL)),
-            ("error: failed to create directory `/c`: Read-only file system (os error 30)", Cause::Disk(READ_ONLY)),
-            ("ERROR: Could not install packages due to an OSError: [Errno 13] Permission denied", Cause::Disk(DENIED)),
-            ("  Caused by: client error (Connect)\n  Caused by: dns error", Cause::Network),
-            (
-                "WARNING: Retrying ... Failed to establish a new connection\nERROR: No matching distribution",
-                Cause::Network,
-            ),
-            ("ERROR: No matching distribution found for uv==0.11.8", Cause::NotServed),
-            ("hint: Packages were unavailable because the network was disabled.", Cause::Offline),
-            ("Failed to download https://x/python-build-standalone/y\n Caused by: dns error", Cause::NoPython),
-            ("error: unexpected argument '--only-binary' found", Cause::Other),
-        ] {
-            assert_eq!(cause(said), expected, "{said}");
-        }
-        assert_eq!(signalled(25), Cause::Disk(TOO_LARGE));
-        assert_eq!(signalled(9), Cause::Signal(9));
-    }
-
-    #[test]
-    fn the_index_of_pip_is_its_environments_before_its_files() {
-        let files = "global.cert='/x'\nglobal.index-url='https://a.example/simple'\n";
-        assert_eq!(index_of(files).as_deref(), Some("https://a.example/simple"));
-        let both = format!(":env:.index-url='https://b.example/simple'\n{files}");
-        assert_eq!(index_of(&both).as_deref(), Some("https://b.example/simple"));
-        assert_eq!(index_of("global.cert='/x'"), None);
-    }
 }

@@ -4,9 +4,11 @@
 //! whose key names a directory in the [`Store`]; [`Store::realise`] makes that directory and gives a [`Prefix`].
 //! Fetching and unpacking is uv's work ([`installer`]); this module only decides what, checks it and keeps it.
 
+mod cause;
 mod description;
 mod error;
 mod host;
+mod index;
 mod installer;
 mod lock;
 mod prefix;
@@ -15,8 +17,9 @@ mod resolved;
 mod store;
 mod tree;
 
+pub use cause::Cause;
 pub use description::{Data, Host, Kind, Library, Provider, Recipe, Tool, Wanted, Worker};
-pub use error::{Cause, RealiseError, RecipeError};
+pub use error::{RealiseError, RecipeError};
 pub use host::{HostMismatch, glibc};
 pub use lock::{Artifact, HashSource, Lock};
 pub use prefix::{Altered, Prefix};

@@ -44,14 +44,14 @@ struct Record {
 impl Prefix {
     /// Reads the entry at `dir`, which must be of this very recipe. `None` if there is none.
     pub(super) fn read(dir: Utf8PathBuf, resolved: &Resolved) -> Result<Option<Self>, RealiseError> {
+        use io::ErrorKind::{NotADirectory, NotFound};
         let path = dir.join(RECORD);
         let text = match std::fs::read(&path) {
             Ok(text) => text,
-            Err(e) if e.kind() == io::ErrorKind::NotFound && !dir.exists() => return Ok(None),
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                return Err(RealiseError::Disk { action: "read", path, source });
-            }
-            Err(_) => return Err(broken(path, resolved, "the entry's record is missing".to_owned())),
+            // No entry, or not even a store: the latter is told by whoever wants to make it.
+            Err(e) if matches!(e.kind(), NotFound | NotADirectory) && !dir.exists() => return Ok(None),
+            Err(e) if e.kind() == NotFound => return Err(broken(path, resolved, "the record is missing".to_owned())),
+            Err(source) => return Err(RealiseError::Disk { action: "read", path, source }),
         };
         match serde_json::from_slice::<Record>(&text) {
             Err(e) => Err(broken(path, resolved, e.to_string())),
@@ -210,7 +210,7 @@ impl Prefix {
             changed: changed.into_iter().map(|d| format!("{} ({})", d.path, d.how.unwrap_or_default())).collect(),
             extra,
         };
-        if altered.count() == 0 { Ok(()) } else { Err(altered.into()) }
+        if altered.count() == 0 { Ok(()) } else { Err(RealiseError::Altered(Box::new(altered))) }
     }
 }
 
