@@ -253,7 +253,7 @@ fn names(root: &Utf8Path) -> Result<Vec<String>, RecipeError> {
     let entries = folder
         .read_dir_utf8()
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|source| RecipeError::Folder { path: folder.clone(), source })?;
+        .map_err(|why| RecipeError::Folder { path: folder.clone(), why })?;
     let mut names: Vec<String> = entries
         .iter()
         .filter(|e| e.path().extension() == Some("toml"))

@@ -1,4 +1,6 @@
 //! What can be wrong with recipes (the request), and what can keep them from becoming a prefix (mostly the environment).
+//!
+//! Messages are whole: the I/O error is in the text and not a `source`, so a printed chain does not say it twice.
 
 use super::cause::{Cause, DENIED, DISK_FULL, QUOTA, READ_ONLY, TOO_LARGE};
 use super::{Altered, HostMismatch};
@@ -10,12 +12,12 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum RecipeError {
     /// The folder of recipes cannot be listed.
-    #[error("cannot list the recipes in {path}: {source}; run from the project's root or name it")]
+    #[error("cannot list the recipes in {path}: {why}; run from the project's root or name it")]
     Folder {
         /// Which folder.
         path: Utf8PathBuf,
         /// Why.
-        source: io::Error,
+        why: io::Error,
     },
     /// There is no such recipe.
     #[error("there is no recipe `{name}` in {folder}{hint}; known are: {known}")]
@@ -100,14 +102,14 @@ pub enum RealiseError {
     #[error("no place for the store is known ({0}); name one with --store or ORT_QUALIFY_STORE")]
     NoPlace(String),
     /// The file system refused.
-    #[error("cannot {action} {path}: {}", in_words(source))]
+    #[error("cannot {action} {path}: {}", in_words(why))]
     Disk {
         /// What was tried.
         action: &'static str,
         /// On what.
         path: Utf8PathBuf,
         /// Why not.
-        source: io::Error,
+        why: io::Error,
     },
     /// The entry's own record is unreadable or belongs to something else.
     #[error("{path}: {problem}; `ort-qualify recipe realise {recipe} --repair` makes the entry anew")]
@@ -209,8 +211,8 @@ mod tests {
     #[test]
     fn disk_errors_are_said_in_words_and_are_the_environments_fault() {
         for (errno, words) in [(28, DISK_FULL), (122, QUOTA), (30, READ_ONLY), (13, DENIED), (27, TOO_LARGE)] {
-            let source = io::Error::from_raw_os_error(errno);
-            let e = RealiseError::Disk { action: "create", path: "/store".into(), source };
+            let why = io::Error::from_raw_os_error(errno);
+            let e = RealiseError::Disk { action: "create", path: "/store".into(), why };
             assert_eq!(e.to_string(), format!("cannot create /store: {words}"));
             assert!(e.is_environment());
         }

@@ -90,10 +90,10 @@ impl Installer {
         }
         for ((python, platform), lines) in runs {
             let requirements = scratch.join("requirements.txt");
-            std::fs::write(&requirements, lines).map_err(|source| RealiseError::Disk {
+            std::fs::write(&requirements, lines).map_err(|why| RealiseError::Disk {
                 action: "write",
                 path: requirements.clone(),
-                source,
+                why,
             })?;
             let output = run(options, |shell| self.command(shell, options, [python, platform], tree, &requirements));
             let (cause, said) = match output {

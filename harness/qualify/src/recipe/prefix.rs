@@ -51,7 +51,7 @@ impl Prefix {
             // No entry, or not even a store: the latter is told by whoever wants to make it.
             Err(e) if matches!(e.kind(), NotFound | NotADirectory) && !dir.exists() => return Ok(None),
             Err(e) if e.kind() == NotFound => return Err(broken(path, resolved, "the record is missing".to_owned())),
-            Err(source) => return Err(RealiseError::Disk { action: "read", path, source }),
+            Err(why) => return Err(RealiseError::Disk { action: "read", path, why }),
         };
         match serde_json::from_slice::<Record>(&text) {
             Err(e) => Err(broken(path, resolved, e.to_string())),
@@ -72,10 +72,10 @@ impl Prefix {
         progress: &Progress,
     ) -> Result<(), RealiseError> {
         let root = dir.join(TREE);
-        let files = tree::record(&root, progress).map_err(|source| RealiseError::Disk {
+        let files = tree::record(&root, progress).map_err(|why| RealiseError::Disk {
             action: "hash the installed files in",
             path: root,
-            source,
+            why,
         })?;
         pointed_at(resolved, &files)?;
         let record = Record {
@@ -89,7 +89,7 @@ impl Prefix {
         let path = dir.join(RECORD);
         atomic::write_json(&path, &record)
             .and_then(|()| std::fs::File::open(&path)?.sync_all())
-            .map_err(|source| RealiseError::Disk { action: "write", path, source })
+            .map_err(|why| RealiseError::Disk { action: "write", path, why })
     }
 
     /// Directory of the installed files of the entry at `dir`.
@@ -186,7 +186,7 @@ impl Prefix {
         let root = self.tree();
         let found = match tree::walk(&root) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
-            other => other.map_err(|source| RealiseError::Disk { action: "list", path: root.clone(), source })?,
+            other => other.map_err(|why| RealiseError::Disk { action: "list", path: root.clone(), why })?,
         };
         let found: BTreeMap<&Utf8Path, &tree::Found> = found.iter().map(|f| (f.path.as_path(), f)).collect();
         let bar = progress.bytes("checking the installed files", self.total_bytes());

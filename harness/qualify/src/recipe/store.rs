@@ -91,10 +91,10 @@ impl Store {
         {
             return Ok(prefix);
         }
-        fs::create_dir_all(&self.dir).map_err(|source| RealiseError::Disk {
+        fs::create_dir_all(&self.dir).map_err(|why| RealiseError::Disk {
             action: "create",
             path: self.dir.clone(),
-            source,
+            why,
         })?;
         let _held = self.hold(resolved, progress)?;
         if !options.repair
@@ -107,7 +107,7 @@ impl Store {
         self.find(resolved)?.ok_or_else(|| RealiseError::Disk {
             action: "find the entry just made",
             path: self.entry(resolved),
-            source: io::ErrorKind::NotFound.into(),
+            why: io::ErrorKind::NotFound.into(),
         })
     }
 
@@ -174,13 +174,13 @@ impl Store {
             // As a plain `mkdir` would make it: a store may be shared.
             .permissions(fs::Permissions::from_mode(0o755))
             .tempdir_in(&self.dir)
-            .map_err(|source| RealiseError::Disk { action: "create a directory in", path: self.dir.clone(), source })
+            .map_err(|why| RealiseError::Disk { action: "create a directory in", path: self.dir.clone(), why })
     }
 
     /// The rename that makes an entry exist. An old one (on repair) is first set aside as a build, and so is swept sooner
     /// or later whatever happens here.
     fn put_in_place(&self, dir: &Utf8Path, entry: &Utf8Path) -> Result<(), RealiseError> {
-        let fail = |source| RealiseError::Disk { action: "put in place", path: entry.to_owned(), source };
+        let fail = |why| RealiseError::Disk { action: "put in place", path: entry.to_owned(), why };
         let name = entry.file_name().unwrap_or_default();
         let aside = self.dir.join(format!("{BUILD}{name}.replaced"));
         match fs::rename(entry, &aside) {
@@ -198,7 +198,7 @@ impl Store {
     /// process too.
     fn hold(&self, resolved: &Resolved, progress: &Progress) -> Result<File, RealiseError> {
         let path = self.dir.join(format!("{LOCK}{}", resolved.entry_name()));
-        let fail = |source| RealiseError::Disk { action: "lock", path: path.clone(), source };
+        let fail = |why| RealiseError::Disk { action: "lock", path: path.clone(), why };
         let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(fail)?;
         match file.try_lock() {
             Ok(()) => {}
@@ -235,8 +235,8 @@ impl Store {
 fn tidy(dir: &Utf8Path, tree: &Utf8Path) -> Result<(), RealiseError> {
     for path in [dir.join("requirements.txt"), tree.join(".lock")] {
         match fs::remove_file(&path) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                return Err(RealiseError::Disk { action: "remove", path, source });
+            Err(why) if why.kind() != io::ErrorKind::NotFound => {
+                return Err(RealiseError::Disk { action: "remove", path, why });
             }
             _ => {}
         }
