@@ -1,1 +1,32 @@
 //! Recipes: pinned software environments as data, and the prefixes they become on disk.
+//!
+//! `env-recipes/NAME.toml` is a [`Recipe`], `env-recipes/lock.json` the [`Lock`]. Together they are a [`Resolved`] recipe,
+//! whose key names a directory in the [`Store`]; [`Store::realise`] makes that directory and gives a [`Prefix`].
+//! Fetching and unpacking is uv's work ([`installer`]); this module only decides what, checks it and keeps it.
+
+mod cause;
+mod description;
+mod error;
+mod host;
+mod index;
+mod installer;
+mod lock;
+mod prefix;
+mod progress;
+mod resolved;
+mod store;
+mod tree;
+
+pub use cause::Cause;
+pub use description::{Data, Host, Kind, Library, Provider, Recipe, Tool, Wanted, Worker};
+pub use error::{RealiseError, RecipeError};
+pub use host::{HostMismatch, glibc};
+pub use lock::{Artifact, HashSource, Lock};
+pub use prefix::{Altered, Prefix};
+pub use progress::Progress;
+pub use resolved::{Pinned, Resolved};
+pub use store::{Options, Store};
+pub use tree::TreeFile;
+
+/// The folder of recipes and lock, below the project's root.
+pub const FOLDER: &str = "env-recipes";
