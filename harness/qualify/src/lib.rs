@@ -3,10 +3,15 @@
 
 pub mod atomic;
 pub mod bundle;
+pub mod case;
 pub mod cli;
 pub mod digest;
+pub mod evidence;
 pub mod nearest;
 pub mod observation;
 pub mod recipe;
+pub mod report;
+pub mod run;
 pub mod toml_file;
 pub mod verdict;
+pub mod worker;

@@ -103,7 +103,8 @@ pub struct BundleCase {
 }
 
 /// A tensor of the model and where its values lie.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NamedArray {
     /// The tensor's name in the model.
     pub name: String,

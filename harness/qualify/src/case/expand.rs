@@ -1,7 +1,8 @@
 //! Expansion: case files become cases. Nothing but the case files is read, so listing needs no network and no library.
 
+use super::Case;
 use super::file::{CaseFile, CaseFileError, Group};
-use super::{Case, ProbeDemand};
+use crate::bundle::NamedArray;
 use camino::{Utf8Path, Utf8PathBuf};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use std::collections::HashMap;
@@ -101,7 +102,7 @@ fn case(
     let probes = group.probe.iter().map(|probe| {
         let mut array = probe.array.clone();
         array.array = array.array.map(|a| a.replace("{batch}", batch));
-        ProbeDemand { tensor: probe.tensor.clone(), array }
+        NamedArray { name: probe.tensor.clone(), array }
     });
     let known_failures = known
         .iter()

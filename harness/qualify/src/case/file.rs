@@ -54,8 +54,8 @@ pub struct Group {
     pub model: Option<String>,
     /// Cases inside each bundle.
     pub batches: Vec<String>,
-    /// Limits for every output that has none of its own. Each file says them: a limit is never implied.
-    pub limits: Limits,
+    /// Limits for every output that has none of its own; those that the bundle states if not given here.
+    pub limits: Option<Limits>,
     /// Limits by output.
     #[serde(default)]
     pub output_limits: BTreeMap<String, Limits>,
@@ -158,7 +158,9 @@ pub enum CaseFileError {
         message: String,
     },
     /// Two cases have one name.
-    #[error("{file}: the case name `{name}` stands twice (the other is in {other}); give the group's `name` a word that tells them apart")]
+    #[error(
+        "{file}: the case name `{name}` stands twice (the other is in {other}); give the group's `name` a word that tells them apart"
+    )]
     Duplicate {
         /// Which file.
         file: Utf8PathBuf,

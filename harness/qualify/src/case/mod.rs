@@ -4,14 +4,14 @@ mod expand;
 mod file;
 mod filter;
 
-pub(crate) use expand::glob_set;
 pub use expand::expand;
+pub(crate) use expand::glob_set;
 pub use file::{CaseFile, CaseFileError, SourceKind};
 pub use filter::{Filter, FilterError};
 
-use crate::bundle::ArrayRef;
+use crate::bundle::{Bundle, NamedArray};
 use crate::observation::Stage;
-use crate::verdict::limits::Limits;
+use crate::verdict::limits::{Limits, LimitsError};
 use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -32,8 +32,8 @@ pub struct Case {
     pub model: Option<String>,
     /// The case inside the bundle.
     pub batch: String,
-    /// Limits for every output that has none of its own.
-    pub limits: Limits,
+    /// Limits for every output that has none of its own; `None`: the bundle's.
+    pub limits: Option<Limits>,
     /// Limits by output.
     pub output_limits: BTreeMap<String, Limits>,
     /// What must hold of placement.
@@ -47,11 +47,29 @@ pub struct Case {
     /// Words to select by.
     pub tags: Vec<String>,
     /// Intermediate tensors to compare exactly, beside those that the bundle names.
-    pub probes: Vec<ProbeDemand>,
+    pub probes: Vec<NamedArray>,
     /// SHA-256 of the bundle's files where the bundle itself records none.
     pub pins: BTreeMap<Utf8PathBuf, String>,
     /// Failures that are known and must show.
     pub known_failures: Vec<KnownFailure>,
+}
+
+impl Case {
+    /// The limits of an output, if any are stated.
+    pub fn limits_of(&self, output: &str) -> Option<&Limits> {
+        self.output_limits.get(output).or(self.limits.as_ref())
+    }
+
+    /// Fills in the limits that the bundle states for outputs that this case states none for.
+    pub fn with_limits_of(&self, bundle: &Bundle) -> Result<Self, LimitsError> {
+        let mut case = self.clone();
+        for output in &bundle.outputs {
+            if let (None, Some(profile)) = (self.limits_of(&output.name), &output.limits) {
+                case.output_limits.insert(output.name.clone(), Limits::profile(profile)?);
+            }
+        }
+        Ok(case)
+    }
 }
 
 /// What must hold of placement.
@@ -85,16 +103,6 @@ pub enum Isolation {
     Fresh,
     /// A long-lived process for many cases, restarted after a crash: faster.
     Shared,
-}
-
-/// A probe that a case adds to its bundle's.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ProbeDemand {
-    /// The tensor's name in the model.
-    pub tensor: String,
-    /// Its reference.
-    pub array: ArrayRef,
 }
 
 /// A failure that is known: it must show at that stage with that text, or the run fails.

@@ -42,11 +42,17 @@ pub fn list(args: &ListArgs, root: &Utf8Path, as_json: bool) -> Result<ExitCode,
     }
     let mut table = table::new(&["case", "limits", "tags", "notes"], color());
     for case in &cases {
-        let known = case.known_failures.iter().map(|k| {
-            format!("known to fail at {} on {}: {}", k.stage, k.recipes.join(", "), k.reason)
-        });
+        let known = case
+            .known_failures
+            .iter()
+            .map(|k| format!("known to fail at {} on {}: {}", k.stage, k.recipes.join(", "), k.reason));
         let notes: Vec<_> = skipped(case).map(|why| format!("skipped here: {why}")).into_iter().chain(known).collect();
-        table.add_row([case.name.clone(), case.limits.to_string(), case.tags.join(", "), notes.join("\n")]);
+        table.add_row([
+            case.name.clone(),
+            case.limits.as_ref().map_or_else(|| "the bundle's".to_owned(), ToString::to_string),
+            case.tags.join(", "),
+            notes.join("\n"),
+        ]);
     }
     println!("{table}\n{} cases", cases.len());
     Ok(ExitCode::SUCCESS)

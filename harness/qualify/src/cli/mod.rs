@@ -47,10 +47,10 @@ enum Verb {
     List(list::ListArgs),
     /// Pinned software environments.
     #[command(subcommand)]
-    Recipe(recipe::RecipeCommand),
+    Recipe(recipe::Command),
     /// Models with reference inputs and outputs.
     #[command(subcommand)]
-    Bundle(bundle::BundleCommand),
+    Bundle(bundle::Command),
     /// Serve cases on standard input (started by `run`).
     #[command(hide = true)]
     Worker {
@@ -93,9 +93,9 @@ pub fn main() -> ExitCode {
         Verb::Run(args) => root().and_then(|root| run::run(args, root, store.clone(), *offline, *json)),
         Verb::List(args) => root().and_then(|root| list::list(&args, &root, *json)),
         Verb::Recipe(command) => {
-            root().and_then(|root| recipe::run(command, &root, store.as_deref(), *offline, *json))
+            root().and_then(|root| recipe::run(&command, &root, store.as_deref(), *offline, *json))
         }
-        Verb::Bundle(command) => bundle::run(command, *json),
+        Verb::Bundle(command) => bundle::run(&command, *json),
     };
     outcome.unwrap_or_else(|failure| {
         eprintln!("error: {:#}", failure.error);

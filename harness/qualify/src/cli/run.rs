@@ -63,7 +63,8 @@ pub fn run(
     if let Some(folder) = bundles.as_ref().filter(|folder| !folder.is_dir()) {
         return Err(Failure::request(anyhow::anyhow!("the folder of external bundles, {folder}, is not there")));
     }
-    let program = std::env::current_exe().context("this program's own file cannot be found").map_err(Failure::environment)?;
+    let program =
+        std::env::current_exe().context("this program's own file cannot be found").map_err(Failure::environment)?;
     let program = Utf8PathBuf::try_from(program).map_err(Failure::environment)?;
     let recipe = args.recipe.clone();
     let qualification = Qualification::new(Settings {
@@ -76,6 +77,7 @@ pub fn run(
         offline,
         rerun: args.rerun,
         threads: (cores / jobs).max(1),
+        quiet: false,
         fault: args.fault,
     })
     .map_err(failure)?;

@@ -33,7 +33,13 @@ pub struct Inputs {
 
 impl Inputs {
     /// The inputs of a case.
-    pub fn new(binary_sha256: &str, recipe: &str, recipe_key: &str, case: &Case, files: Vec<(Utf8PathBuf, String)>) -> Self {
+    pub fn new(
+        binary_sha256: &str,
+        recipe: &str,
+        recipe_key: &str,
+        case: &Case,
+        files: Vec<(Utf8PathBuf, String)>,
+    ) -> Self {
         let text = serde_json::to_vec(case).expect("a case is plain data with string keys");
         Self {
             format: FORMAT,
@@ -105,10 +111,8 @@ impl Store {
         }
         let observation: Observation = serde_json::from_slice(&read("observation.json")?).ok()?;
         let judged: Judged = serde_json::from_slice(&read("verdict.json")?).ok()?;
-        let finished = matches!(
-            observation.end,
-            crate::observation::End::Finished | crate::observation::End::Refused { .. }
-        );
+        let finished =
+            matches!(observation.end, crate::observation::End::Finished | crate::observation::End::Refused { .. });
         finished.then_some(Kept { observation, judged })
     }
 

@@ -6,7 +6,7 @@ pub mod placement;
 pub mod profile;
 
 use camino::Utf8PathBuf;
-use compare::{Comparison, IntegerComparison};
+use compare::Comparison;
 use figure::Figure;
 use placement::Placement;
 use serde::{Deserialize, Serialize};
@@ -130,7 +130,7 @@ pub struct Library {
 pub struct Graph {
     /// IR version.
     pub ir: i64,
-    /// Operator set versions by domain (`ai.onnx` for the default one).
+    /// Operator set versions by domain (empty for the default one).
     pub opsets: BTreeMap<String, i64>,
     /// Number of nodes by operator, subgraphs and functions included.
     pub op_histogram: BTreeMap<String, usize>,
@@ -143,7 +143,7 @@ pub struct Probe {
     /// The tensor's name in the model.
     pub tensor: String,
     /// How it compares with its reference.
-    pub comparison: IntegerComparison,
+    pub comparison: Comparison,
 }
 
 /// One output.
@@ -181,7 +181,8 @@ pub struct Timings {
 impl Timings {
     /// Milliseconds spent inside the library on session creation and inference: what no harness can avoid.
     pub fn library_work_ms(&self) -> Figure {
-        let parts = [self.session_ms, self.placement_session_ms, self.placement_run_ms, self.probe_ms, self.first_run_ms];
+        let parts =
+            [self.session_ms, self.placement_session_ms, self.placement_run_ms, self.probe_ms, self.first_run_ms];
         Figure(parts.iter().flatten().sum())
     }
 }

@@ -147,6 +147,26 @@ pub struct Data {
     pub path: Utf8PathBuf,
 }
 
+impl Provider {
+    /// The name under which the library registers the provider and writes it into profiles.
+    pub fn registered(&self) -> String {
+        let stem = match self.name.as_str() {
+            "cpu" => "CPU",
+            "cuda" => "CUDA",
+            "openvino" => "OpenVINO",
+            "migraphx" => "MIGraphX",
+            "webgpu" => "WebGpu",
+            other => other,
+        };
+        format!("{stem}ExecutionProvider")
+    }
+
+    /// Is it the CPU provider, which is there without being asked for?
+    pub fn is_cpu(&self) -> bool {
+        self.name == "cpu"
+    }
+}
+
 impl Recipe {
     /// Reads the recipe `name` of the project at `root`. An unknown name is refused with the nearest and all known ones.
     pub fn load(root: &Utf8Path, name: &str) -> Result<Self, RecipeError> {

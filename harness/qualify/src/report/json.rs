@@ -42,7 +42,13 @@ struct Row<'a> {
 
 impl<'a> Run<'a> {
     /// A run's results as a value to print.
-    pub fn new(recipe: &'a str, wall_s: f64, evidence: &'a Utf8Path, results: &'a [CaseResult], late: &'a [Late]) -> Self {
+    pub fn new(
+        recipe: &'a str,
+        wall_s: f64,
+        evidence: &'a Utf8Path,
+        results: &'a [CaseResult],
+        late: &'a [Late],
+    ) -> Self {
         let mut verdicts = BTreeMap::new();
         for result in results {
             *verdicts.entry(result.judged.verdict.to_string()).or_default() += 1;

@@ -5,9 +5,10 @@
 
 use crate::case::Case;
 use crate::observation::Observation;
+use crate::observation::compare::{Comparison, Exact, FloatFigures, NonFinite, Outcome};
 use crate::observation::placement::short;
 use crate::verdict::Judged;
-use crate::verdict::limits::decades;
+use crate::verdict::limits::{Limits, LimitsTable, decades};
 use std::fmt::Write as _;
 
 /// The snapshot's text.
@@ -20,7 +21,11 @@ pub fn text(case: &Case, observation: &Observation, judged: &Judged) -> String {
         let _ = writeln!(text, "known because: {known}");
     }
     if let Some(graph) = &facts.graph {
-        let opsets: Vec<_> = graph.opsets.iter().map(|(domain, version)| format!("{domain} {version}")).collect();
+        let opsets: Vec<_> = graph
+            .opsets
+            .iter()
+            .map(|(domain, version)| format!("{} {version}", if domain.is_empty() { "ai.onnx" } else { domain }))
+            .collect();
         let nodes: usize = graph.op_histogram.values().sum();
         let _ = writeln!(text, "graph: IR {}, opset {}, {nodes} nodes", graph.ir, opsets.join(", "));
         for (op, n) in &graph.op_histogram {
@@ -35,15 +40,45 @@ pub fn text(case: &Case, observation: &Observation, judged: &Judged) -> String {
         }
     }
     for probe in &facts.probes {
-        let word = if probe.comparison.is_equal() { "equal" } else { "different" };
-        let _ = writeln!(text, "probe {}: {word}", probe.tensor);
+        let _ = writeln!(text, "probe {}: {}", probe.tensor, signature(&probe.comparison));
     }
     for output in &facts.outputs {
-        let limits = case.output_limits.get(&output.name).unwrap_or(&case.limits);
-        let _ = writeln!(text, "output {}: {}", output.name, output.comparison.signature());
-        for line in decades(&output.comparison, limits) {
-            let _ = writeln!(text, "  {line}");
+        let _ = writeln!(text, "output {}: {}", output.name, signature(&output.comparison));
+        if let Some(limit) = case.limits_of(&output.name).and_then(absolute_limit) {
+            for decade in decades(&output.comparison, limit) {
+                let _ = writeln!(text, "  {decade}");
+            }
         }
     }
     text
+}
+
+/// Type, shape, and what does not differ by processor: equality where that is asked for, non-finite values by kind.
+fn signature(comparison: &Comparison) -> String {
+    let word = match &comparison.outcome {
+        Outcome::Mismatch(_) => format!(", the reference is {}", comparison.reference),
+        Outcome::Exact(Exact { valid, masked }) => {
+            let differing = valid.differing + masked.as_ref().map_or(0, |m| m.differing);
+            if differing == 0 { ", equal".to_owned() } else { ", different".to_owned() }
+        }
+        Outcome::Floats(floats) => {
+            let rows = |f: &FloatFigures, rows: &str| nonfinite(&f.nonfinite_got, rows);
+            rows(&floats.valid, "") + &floats.masked.as_ref().map_or_else(String::new, |m| rows(m, " on masked rows"))
+        }
+    };
+    format!("{}{word}", comparison.got)
+}
+
+/// NaN must not come or go unnoticed.
+fn nonfinite(found: &NonFinite, rows: &str) -> String {
+    [("NaN", &found.nan), ("+inf", &found.pos_inf), ("-inf", &found.neg_inf)]
+        .iter()
+        .filter(|(_, tally)| tally.count > 0)
+        .fold(String::new(), |text, (kind, tally)| text + &format!(", {} {kind}{rows}", tally.count))
+}
+
+/// The limit on the absolute error that decades are counted down to.
+fn absolute_limit(limits: &Limits) -> Option<f64> {
+    let table = LimitsTable::from(limits.clone());
+    table.max_abs.or(table.atol).filter(|limit| *limit > 0.0)
 }

@@ -1,7 +1,7 @@
 //! The table that `run` prints, and its one-line summary.
 
 use crate::run::CaseResult;
-use crate::verdict::Verdict;
+use crate::verdict::{OutputMargin, Verdict};
 use camino::Utf8Path;
 use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ const WIDTH: u16 = 160;
 /// A table with this project's look.
 pub fn new(header: &[&str], color: bool) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(header);
     if table.width().is_none() {
         table.set_width(WIDTH);
@@ -70,7 +70,8 @@ pub fn summary(results: &[CaseResult], recipe: &str, wall_s: f64, evidence: &Utf
     }
     let counts: Vec<_> = counts.iter().map(|(verdict, n)| format!("{n} {verdict}")).collect();
     let kept = results.iter().filter(|r| r.kept).count();
-    let kept = if kept == 0 { String::new() } else { format!(" ({kept} kept from an earlier run; --rerun runs them again)") };
+    let kept =
+        if kept == 0 { String::new() } else { format!(" ({kept} kept from an earlier run; --rerun runs them again)") };
     let (total, counts) = (results.len(), counts.join(", "));
     format!("{total} cases on recipe {recipe} in {wall_s:.1} s: {counts}{kept}; evidence in {evidence}")
 }
@@ -92,8 +93,15 @@ pub fn skips(results: &[CaseResult]) -> String {
 fn margins(result: &CaseResult) -> String {
     match result.judged.outputs.as_slice() {
         [] => result.judged.reasons.first().map_or_else(String::new, |r| shorten(r, 100)),
-        outputs => outputs.iter().map(|o| format!("{}: {}", o.name, o.worst)).collect::<Vec<_>>().join("\n"),
+        outputs => outputs.iter().map(margin).collect::<Vec<_>>().join("\n"),
     }
+}
+
+/// `momentum: max_abs 3.10e-6 of 1.00e-5 (valid rows), passes from atol 3.10e-6`.
+fn margin(output: &OutputMargin) -> String {
+    let worst = output.worst.as_ref().map_or_else(|| "nothing to measure".to_owned(), ToString::to_string);
+    let passes = output.would_pass.map_or_else(String::new, |atol| format!(", passes from atol {atol}"));
+    format!("{}: {worst}{passes}", output.name)
 }
 
 fn placement(result: &CaseResult) -> String {

@@ -6,21 +6,21 @@ mod seat;
 pub use pool::{Late, Progress, run_all};
 pub use seat::Seat;
 
-use crate::bundle::{Bundle, BundleError, FileRecord, OpenOptions};
+use crate::bundle::array::DEFAULT_CAP_BYTES;
+use crate::bundle::{ArrayRef, Bundle, BundleCase, BundleError, FileDigest, NamedArray, OpenOptions};
 use crate::case::{Case, Fallback, SourceKind};
 use crate::digest;
-use crate::evidence::{self, EvidenceError, Inputs};
+use crate::evidence::{self, EvidenceError, Inputs, Kept};
 use crate::observation::{End, FORMAT, Facts, Observation, Stage};
-use crate::recipe::{Lock, Prefix, RealiseError, RealiseOptions, Recipe, RecipeError, Resolved, Store};
+use crate::recipe::{
+    Kind, Lock, Options, Prefix, Progress as Fetching, RealiseError, Recipe, RecipeError, Resolved, Store,
+};
 use crate::verdict::{self, Judged};
 use crate::worker::launch::{Launch, LaunchError};
-use crate::worker::{NamedArray, OutputRequest, Provider, Request};
+use crate::worker::{OutputRequest, Request};
 use camino::{Utf8Path, Utf8PathBuf};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-
-/// The largest array that a worker reads, in bytes: beyond any case's need, below what would exhaust a machine.
-const ARRAY_CAP_BYTES: u64 = 8 << 30;
 
 /// What a run needs to know.
 #[derive(Clone, Debug)]
@@ -43,6 +43,8 @@ pub struct Settings {
     pub rerun: bool,
     /// Threads inside an operator; 0 leaves it to the library.
     pub threads: usize,
+    /// Show no progress while fetching.
+    pub quiet: bool,
     /// A fault that every worker commits, for tests of the harness itself.
     pub fault: Option<crate::worker::fault::Fault>,
 }
@@ -56,12 +58,6 @@ pub enum RunError {
     /// The recipe cannot be realised.
     #[error(transparent)]
     Realise(#[from] RealiseError),
-    /// The recipe is no stack that cases can run on.
-    #[error("recipe `{recipe}` is no stack: it has no [library] and no [provider] to run cases on")]
-    NoStack {
-        /// Its name.
-        recipe: String,
-    },
     /// The worker cannot be started.
     #[error(transparent)]
     Launch(#[from] LaunchError),
@@ -82,7 +78,7 @@ impl RunError {
     /// Is it the environment that could not be had (exit code 3), rather than a wrong request (2)?
     pub fn is_environment(&self) -> bool {
         match self {
-            Self::Recipe(_) | Self::NoStack { .. } => false,
+            Self::Recipe(_) => false,
             Self::Realise(e) => e.is_environment(),
             Self::Launch(_) | Self::Evidence(_) | Self::Program { .. } => true,
         }
@@ -104,41 +100,63 @@ pub struct CaseResult {
     pub kept: bool,
 }
 
-/// A bundle with its files' hashes, opened once for all its cases.
-type Opened = Arc<Result<(Bundle, Vec<FileRecord>), BundleError>>;
+impl CaseResult {
+    fn new(case: &Case, judged: Judged, observation: Observation, evidence: Utf8PathBuf, kept: bool) -> Self {
+        Self { case: case.clone(), judged, observation: Some(observation), evidence: Some(evidence), kept }
+    }
+}
+
+/// A bundle with its files' digests, in the order of its files; opened once for all its cases.
+#[derive(Debug)]
+struct Opened {
+    bundle: Bundle,
+    digests: Vec<FileDigest>,
+}
+
+impl Opened {
+    fn new(dir: &Utf8Path, options: &OpenOptions) -> Result<Self, BundleError> {
+        let bundle = Bundle::open_with(dir, options)?;
+        let digests = bundle.check_files()?;
+        Ok(Self { bundle, digests })
+    }
+
+    /// SHA-256 by file.
+    fn hashes(&self) -> Vec<(Utf8PathBuf, String)> {
+        self.bundle.files.iter().zip(&self.digests).map(|(f, d)| (f.path.clone(), d.sha256.clone())).collect()
+    }
+}
 
 /// A recipe made ready, against which cases are qualified from any number of threads.
 #[derive(Debug)]
 pub struct Qualification {
     settings: Settings,
-    recipe: Recipe,
     resolved: Resolved,
     lock: Lock,
     store: Store,
     evidence: evidence::Store,
     binary_sha256: String,
-    prefix: OnceLock<Prefix>,
+    prefix: OnceLock<Arc<Prefix>>,
     /// Held while prefixes are realised, so that it happens once.
-    realising: Mutex<HashMap<String, Prefix>>,
-    bundles: Mutex<HashMap<(Utf8PathBuf, Option<String>), Opened>>,
+    realising: Mutex<HashMap<String, Arc<Prefix>>>,
+    bundles: Mutex<HashMap<(Utf8PathBuf, Option<String>), Arc<Result<Opened, BundleError>>>>,
 }
 
 impl Qualification {
     /// Reads recipe and lock. Nothing is fetched before the first case needs it.
     pub fn new(settings: Settings) -> Result<Self, RunError> {
         let recipe = Recipe::load(&settings.root, &settings.recipe)?;
+        if recipe.kind != Kind::Stack {
+            let (kind, wanted) = (recipe.kind.word(), Kind::Stack.word());
+            return Err(RecipeError::WrongKind { recipe: settings.recipe, kind, wanted }.into());
+        }
         let lock = Lock::load(&settings.root)?;
         let resolved = recipe.resolve(&lock)?;
-        if recipe.library.is_none() || recipe.provider.is_none() {
-            return Err(RunError::NoStack { recipe: settings.recipe });
-        }
         let store = Store::locate(settings.store.as_deref())?;
         let (_, binary_sha256) = digest::of_file(&settings.program)
             .map_err(|source| RunError::Program { path: settings.program.clone(), source })?;
         Ok(Self {
             evidence: evidence::Store::new(settings.evidence.clone()),
             settings,
-            recipe,
             resolved,
             lock,
             store,
@@ -165,53 +183,35 @@ impl Qualification {
             let judged = verdict::skipped(reason);
             return Ok(CaseResult { case: case.clone(), judged, observation: None, evidence: None, kept: false });
         }
-        let dir = self.bundle_dir(case)?;
-        let opened = self.open(case, &dir);
-        let (bundle, files) = match &*opened {
-            Ok((bundle, files)) => (Some(bundle), files.as_slice()),
-            Err(_) => (None, &[][..]),
-        };
-        let files = files.iter().map(|f| (f.path.clone(), f.sha256.clone())).collect();
-        let inputs = Inputs::new(&self.binary_sha256, &self.settings.recipe, &self.resolved.key, case, files);
-        if !self.settings.rerun
-            && let Some(kept) = self.evidence.kept(&case.name, &inputs)
-        {
-            return Ok(CaseResult {
-                case: case.clone(),
-                judged: kept.judged,
-                observation: Some(kept.observation),
-                evidence: Some(self.evidence.place(&self.settings.recipe, &case.name)),
-                kept: true,
-            });
+        let opened = self.open(case, &self.bundle_dir(case)?);
+        let bundle = opened.as_ref().as_ref().map_err(ToString::to_string);
+        // What is wrong with a bundle is a verdict on its cases, not the end of the run.
+        let prepared = bundle.and_then(|b| Ok((case.with_limits_of(&b.bundle).map_err(|e| e.to_string())?, b)));
+        let (recipe, place) = (&self.settings.recipe, self.evidence.place(&self.settings.recipe, &case.name));
+        let files = prepared.as_ref().map_or_else(|_| Vec::new(), |(_, opened)| opened.hashes());
+        let inputs = Inputs::new(&self.binary_sha256, recipe, &self.resolved.key, case, files);
+        let kept =
+            if self.settings.rerun || prepared.is_err() { None } else { self.evidence.kept(&case.name, &inputs) };
+        if let Some(Kept { observation, judged }) = kept {
+            return Ok(CaseResult::new(case, judged, observation, place, true));
         }
-        let draft = self.evidence.draft(&self.settings.recipe, &case.name)?;
-        let request = match (bundle, &*opened) {
-            (Some(bundle), _) => self.request(case, bundle, draft.path()),
-            (None, Err(e)) => Err(e.to_string()),
-            (None, Ok(_)) => unreachable!("a bundle is there when it was opened"),
+        let draft = self.evidence.draft(recipe, &case.name)?;
+        let request = match &prepared {
+            Ok((case, opened)) => self.request(case, opened, draft.path())?,
+            Err(message) => Err(message.clone()),
         };
-        let (observation, request, exit) = match request {
-            Ok(request) => {
-                let launch = self.launch()?;
-                let (observation, exit) = seat.replay(case, &request, &launch)?;
-                (observation, Some(request), exit)
-            }
-            // What is wrong with a bundle is a verdict on its cases, not the end of the run.
-            Err(message) => (refused(message), None, "no worker was started".to_owned()),
+        let (observation, exit) = match &request {
+            Ok(request) => seat.replay(case, request, &self.launch()?)?,
+            Err(message) => (refused(message.clone()), "no worker was started".to_owned()),
         };
-        let judged = verdict::judge(case, &self.settings.recipe, &observation);
-        let place = draft.finish(&inputs, request.as_ref(), &observation, &judged, &exit)?;
-        Ok(CaseResult {
-            case: case.clone(),
-            judged,
-            observation: Some(observation),
-            evidence: Some(place),
-            kept: false,
-        })
+        let case = prepared.as_ref().map_or(case, |(case, _)| case);
+        let judged = verdict::judge(case, recipe, &observation);
+        let place = draft.finish(&inputs, request.as_ref().ok(), &observation, &judged, &exit)?;
+        Ok(CaseResult::new(case, judged, observation, place, false))
     }
 
     /// The recipe's prefix, realised and verified on the first call.
-    pub fn prefix(&self) -> Result<&Prefix, RunError> {
+    pub fn prefix(&self) -> Result<&Arc<Prefix>, RunError> {
         if let Some(prefix) = self.prefix.get() {
             return Ok(prefix);
         }
@@ -219,25 +219,27 @@ impl Qualification {
         Ok(self.prefix.get_or_init(|| prefix))
     }
 
-    fn realise(&self, name: &str, resolved: &Resolved) -> Result<Prefix, RunError> {
+    fn realise(&self, name: &str, resolved: &Resolved) -> Result<Arc<Prefix>, RunError> {
         let mut realised = self.realising.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(prefix) = realised.get(name) {
-            return Ok(prefix.clone());
+            return Ok(Arc::clone(prefix));
         }
-        let options = RealiseOptions { offline: self.settings.offline, ..RealiseOptions::default() };
-        let prefix = self.store.realise(resolved, &options)?;
+        let options = Options { offline: self.settings.offline, ..Options::new(&self.settings.root) };
+        let progress = if self.settings.quiet { Fetching::silent() } else { Fetching::to_stderr() };
+        let prefix = Arc::new(self.store.realise(resolved, &options, &progress)?);
         // A file that changed in the store is noticed before anything is loaded from it.
-        prefix.verify()?;
-        realised.insert(name.to_owned(), prefix.clone());
+        prefix.verify(&progress)?;
+        realised.insert(name.to_owned(), Arc::clone(&prefix));
         Ok(prefix)
     }
 
     fn launch(&self) -> Result<Launch, RunError> {
+        let prefix = self.prefix()?;
         Ok(Launch {
             program: self.settings.program.clone(),
             prefix: Vec::new(),
-            env: self.prefix()?.env(),
-            memory_limit_mib: self.recipe.worker.memory_limit_mib,
+            env: prefix.env(),
+            memory_limit_mib: prefix.memory_limit_mib(),
         })
     }
 
@@ -254,54 +256,67 @@ impl Qualification {
         Ok(source.join(&case.bundle))
     }
 
-    fn open(&self, case: &Case, dir: &Utf8Path) -> Opened {
+    fn open(&self, case: &Case, dir: &Utf8Path) -> Arc<Result<Opened, BundleError>> {
         let key = (dir.to_owned(), case.model.clone());
         let mut bundles = self.bundles.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(bundles.entry(key).or_insert_with(|| {
             let options = OpenOptions { model: case.model.clone().map(Into::into), ..OpenOptions::default() };
-            Arc::new(Bundle::open_with(dir, &options).and_then(|bundle| {
-                let files = bundle.check_files()?;
-                Ok((bundle, files))
-            }))
+            Arc::new(Opened::new(dir, &options))
         }))
     }
 
-    fn request(&self, case: &Case, bundle: &Bundle, logs: &Utf8Path) -> Result<Request, String> {
-        check_pins(case, bundle)?;
-        let replayed = bundle.case(&case.batch).map_err(|e| e.to_string())?;
-        let (Some(library), Some(provider)) = (&self.recipe.library, &self.recipe.provider) else {
-            return Err("the recipe is no stack".to_owned());
+    /// What the worker is told; `Err` inside for what is wrong with the bundle: a verdict on the case.
+    fn request(&self, case: &Case, opened: &Opened, logs: &Utf8Path) -> Result<Result<Request, String>, RunError> {
+        let (prefix, bundle) = (self.prefix()?, &opened.bundle);
+        let (library, version, provider) = (prefix.library()?, prefix.library_version()?, prefix.provider()?);
+        let described = || -> Result<Request, String> {
+            check_pins(case, opened)?;
+            let replayed = bundle.case(&case.batch).map_err(|e| e.to_string())?;
+            let mut outputs = Vec::new();
+            for reference in &replayed.outputs {
+                let limits = case.limits_of(&reference.name).ok_or_else(|| {
+                    format!("{}: neither it nor the bundle states limits for output `{}`", case.file, reference.name)
+                })?;
+                let spec = bundle.outputs.iter().find(|o| o.name == reference.name);
+                outputs.push(OutputRequest {
+                    name: reference.name.clone(),
+                    reference: reference.array.clone(),
+                    baseline: reference.baseline.clone(),
+                    mask_axes: spec.and_then(|s| s.mask_axes.clone()),
+                    measure: limits.measure(),
+                });
+            }
+            Ok(Request {
+                case: case.name.clone(),
+                library,
+                library_version: version.to_owned(),
+                provider: provider.clone(),
+                session: prefix.session().clone(),
+                threads: self.settings.threads,
+                fallback_allowed: case.fallback == Fallback::Allowed,
+                dir: bundle.dir.clone(),
+                model: bundle.model_path(),
+                inputs: replayed.inputs.clone(),
+                outputs,
+                mask: mask(bundle, replayed)?,
+                probes: replayed.probes.iter().chain(&case.probes).cloned().collect(),
+                logs: logs.to_owned(),
+                array_cap_bytes: DEFAULT_CAP_BYTES,
+                fault: self.settings.fault,
+            })
         };
-        let prefix = self.prefix.get().ok_or("the recipe is not realised yet")?;
-        let own = replayed.probes.iter().map(|p| NamedArray { name: p.tensor.clone(), array: p.array.clone() });
-        let added = case.probes.iter().map(|p| NamedArray { name: p.tensor.clone(), array: p.array.clone() });
-        let outputs = replayed.outputs.iter().map(|output| OutputRequest {
-            name: output.name.clone(),
-            reference: output.array.clone(),
-            baseline: output.baseline.clone(),
-            mask_axes: bundle.mask_axes(&output.name),
-            measure: case.output_limits.get(&output.name).unwrap_or(&case.limits).measure(),
-        });
-        let inputs = replayed.inputs.iter().map(|i| NamedArray { name: i.name.clone(), array: i.array.clone() });
-        Ok(Request {
-            case: case.name.clone(),
-            library: prefix.library(),
-            library_version: library.version.clone(),
-            provider: Provider { name: provider.name.clone(), options: provider.options.clone() },
-            session: self.recipe.session.clone(),
-            threads: self.settings.threads,
-            fallback_allowed: case.fallback == Fallback::Allowed,
-            dir: bundle.dir.clone(),
-            model: bundle.dir.join(&bundle.model),
-            inputs: inputs.collect(),
-            outputs: outputs.collect(),
-            mask: bundle.mask_array(replayed),
-            probes: own.chain(added).collect(),
-            logs: logs.to_owned(),
-            array_cap_bytes: ARRAY_CAP_BYTES,
-            fault: self.settings.fault,
-        })
+        Ok(described())
     }
+}
+
+/// The array of the input that says which rows are valid.
+fn mask(bundle: &Bundle, replayed: &BundleCase) -> Result<Option<ArrayRef>, String> {
+    let Some(mask) = &bundle.mask else { return Ok(None) };
+    let named = |input: &&NamedArray| input.name == mask.input;
+    let array = replayed.inputs.iter().find(named).map(|input| input.array.clone());
+    array.map(Some).ok_or_else(|| {
+        format!("{}: case `{}` has no array for the mask input `{}`", bundle.dir, replayed.name, mask.input)
+    })
 }
 
 /// Why a case cannot run where `bundles` is the folder of external bundles, if it cannot.
@@ -309,18 +324,24 @@ pub fn skip_reason(case: &Case, bundles: Option<&Utf8Path>) -> Option<String> {
     let SourceKind::External { about } = &case.source else { return None };
     match bundles {
         None => Some(format!("{about}: name their folder with --bundles or ORT_QUALIFY_BUNDLES")),
-        Some(folder) if !folder.join(&case.bundle).is_dir() => Some(format!("{about}: {folder} has no {}", case.bundle)),
+        Some(folder) if !folder.join(&case.bundle).is_dir() => {
+            Some(format!("{about}: {folder} has no {}", case.bundle))
+        }
         Some(_) => None,
     }
 }
 
 /// A bundle whose files are not what the case file pins is refused, naming file and both hashes.
-fn check_pins(case: &Case, bundle: &Bundle) -> Result<(), String> {
+fn check_pins(case: &Case, opened: &Opened) -> Result<(), String> {
+    let known: HashMap<Utf8PathBuf, String> = opened.hashes().into_iter().collect();
     for (path, pinned) in &case.pins {
-        let file = bundle.dir.join(path);
-        let (_, found) = digest::of_file(&file).map_err(|e| format!("cannot read {file}: {e}"))?;
-        if found != *pinned {
-            return Err(format!("{file}: sha256 is {found}, and {} pins {pinned}", case.file));
+        let file = opened.bundle.dir.join(path);
+        let sha256 = match known.get(path) {
+            Some(sha256) => sha256.clone(),
+            None => digest::of_file(&file).map_err(|e| format!("cannot read {file}: {e}"))?.1,
+        };
+        if sha256 != *pinned {
+            return Err(format!("{file}: sha256 is {sha256}, and {} pins {pinned}", case.file));
         }
     }
     Ok(())

@@ -2,7 +2,10 @@
 
 pub mod limits;
 
+use limits::{Limits, Margin};
+
 use crate::case::{Case, KnownFailure, PlacementDemand, glob_set};
+use crate::observation::figure::Figure;
 use crate::observation::placement::{Placement, short};
 use crate::observation::{End, Observation, Stage};
 use serde::{Deserialize, Serialize};
@@ -65,10 +68,10 @@ pub struct Judged {
 pub struct OutputMargin {
     /// The output's name.
     pub name: String,
-    /// The figure nearest to, or farthest beyond, its limit, in words for a table: `max abs 3.1e-6 of 1.0e-5`.
-    pub worst: String,
-    /// The limit that would just have passed, in the limits' own words.
-    pub would_pass: String,
+    /// The figure nearest to, or farthest beyond, its limit; none where nothing could be measured.
+    pub worst: Option<Margin>,
+    /// The smallest `atol` that would just have passed; `inf` where none would, none where outputs must be equal.
+    pub would_pass: Option<Figure>,
 }
 
 /// Holds an observation against a case's expectations on a recipe.
@@ -82,10 +85,9 @@ pub fn judge(case: &Case, recipe: &str, observation: &Observation) -> Judged {
             None => (Verdict::Pass, None),
         };
         let reasons = match verdict {
-            Verdict::UnexpectedPass => vec![format!(
-                "it passes, and {} says that it must fail: update the golden data",
-                case.file
-            )],
+            Verdict::UnexpectedPass => {
+                vec![format!("it passes, and {} says that it must fail: update the golden data", case.file)]
+            }
             _ => Vec::new(),
         };
         return Judged { verdict, stage: None, reasons, known, outputs };
@@ -94,8 +96,11 @@ pub fn judge(case: &Case, recipe: &str, observation: &Observation) -> Judged {
     let expected = known.iter().find(|k| k.stage == stage && matches(&k.pattern, &text));
     let mut reasons = reasons;
     if expected.is_none() {
-        for k in known {
-            reasons.push(format!("(known to fail at stage {} with /{}/, and this is another failure)", k.stage, k.pattern));
+        for k in &known {
+            reasons.push(format!(
+                "(known to fail at stage {} with /{}/, and this is another failure)",
+                k.stage, k.pattern
+            ));
         }
     }
     Judged {
@@ -127,13 +132,16 @@ fn failure(case: &Case, observation: &Observation, outputs: &mut Vec<OutputMargi
     let facts = &observation.facts;
     let mut beyond = Vec::new();
     for output in &facts.outputs {
-        let limits = case.output_limits.get(&output.name).unwrap_or(&case.limits);
+        let Some(limits) = case.limits_of(&output.name) else {
+            beyond.push(format!("output `{}`: neither {} nor the bundle states limits for it", output.name, case.file));
+            continue;
+        };
         let judgement = limits::judge(&output.comparison, limits);
         beyond.extend(judgement.reasons.iter().map(|r| format!("output `{}`: {r}", output.name)));
         outputs.push(OutputMargin {
             name: output.name.clone(),
-            worst: judgement.worst_text(),
-            would_pass: judgement.would_pass.clone(),
+            worst: judgement.worst,
+            would_pass: judgement.would_pass,
         });
     }
     if let Some(reasons) = ended_badly(observation) {
@@ -148,11 +156,13 @@ fn failure(case: &Case, observation: &Observation, outputs: &mut Vec<OutputMargi
         }
     }
     // Integers first: where the order of a sort is off, the floats behind it say nothing.
+    let exact = Limits::profile("exact").expect("a profile of this program");
     let mut reasons: Vec<String> = facts
         .probes
         .iter()
-        .filter(|p| !p.comparison.is_equal())
-        .map(|p| format!("probe `{}`: {}", p.tensor, p.comparison.describe()))
+        .flat_map(|p| {
+            limits::judge(&p.comparison, &exact).reasons.into_iter().map(|r| format!("probe `{}`: {r}", p.tensor))
+        })
         .collect();
     reasons.append(&mut beyond);
     if facts.outputs.is_empty() {
@@ -195,8 +205,11 @@ fn misplaced(placement: &Placement) -> Vec<String> {
         return vec!["the profile names no node, so placement is not shown".to_owned()];
     }
     let nodes = &placement.elsewhere;
-    let mut named: Vec<String> =
-        nodes.iter().take(NAMED_NODES).map(|n| format!("{} ({} on {})", n.name, n.op_type, short(&n.provider))).collect();
+    let mut named: Vec<String> = nodes
+        .iter()
+        .take(NAMED_NODES)
+        .map(|n| format!("{} ({} on {})", n.name, n.op_type, short(&n.provider)))
+        .collect();
     if nodes.len() > NAMED_NODES {
         named.push(format!("{} more", nodes.len() - NAMED_NODES));
     }

@@ -10,9 +10,10 @@ mod replay;
 mod runtime;
 pub mod serve;
 
-use crate::bundle::ArrayRef;
+use crate::bundle::{ArrayRef, NamedArray};
 use crate::observation::compare::Measure;
 use crate::observation::{Facts, Stage};
+use crate::recipe::Provider;
 use camino::Utf8PathBuf;
 use fault::Fault;
 use serde::{Deserialize, Serialize};
@@ -58,46 +59,6 @@ pub struct Request {
     /// A fault to commit, for tests of the harness itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
-}
-
-/// An execution provider with its options.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Provider {
-    /// The recipe's word: `cpu`, `cuda`, `openvino`, `migraphx`, `webgpu`.
-    pub name: String,
-    /// Options by name, as the provider spells them.
-    pub options: BTreeMap<String, String>,
-}
-
-impl Provider {
-    /// The name under which the library registers the provider and writes it into profiles.
-    pub fn registered(&self) -> String {
-        let stem = match self.name.as_str() {
-            "cpu" => "CPU",
-            "cuda" => "CUDA",
-            "openvino" => "OpenVINO",
-            "migraphx" => "MIGraphX",
-            "webgpu" => "WebGpu",
-            other => other,
-        };
-        format!("{stem}ExecutionProvider")
-    }
-
-    /// Is it the CPU provider, which is there without being asked for?
-    pub fn is_cpu(&self) -> bool {
-        self.name == "cpu"
-    }
-}
-
-/// An array and the name of the tensor it belongs to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NamedArray {
-    /// The tensor's name in the model.
-    pub name: String,
-    /// Where its values are.
-    pub array: ArrayRef,
 }
 
 /// An output to fetch and what to hold it against.

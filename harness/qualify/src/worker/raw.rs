@@ -3,11 +3,11 @@
 
 use camino::Utf8Path;
 use onnx_graph::DataType;
-use ort::AsPointer;
 use ort::memory::Allocator;
 use ort::session::builder::SessionBuilder;
 use ort::sys::{ONNXTensorElementDataType as Element, OrtApiBase, OrtValue};
 use ort::value::{DynTensorValueType, DynValue, Value};
+use ort::{AsPointer, ortsys};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char};
 use std::ptr::{self, NonNull};
@@ -17,7 +17,7 @@ use std::ptr::{self, NonNull};
 /// The library must have been loaded before, so that this finds the same copy.
 pub(super) fn library_version(path: &Utf8Path) -> Result<String, String> {
     // SAFETY: loading runs initialisers, which ran when the library was first loaded: this only adds a reference.
-    let library = unsafe { libloading::Library::new(path) }.map_err(|e| e.to_string())?;
+    let library = unsafe { libloading::Library::new(path.as_std_path()) }.map_err(|e| e.to_string())?;
     // SAFETY: the symbol has this signature in every ONNX Runtime since 1.0 (onnxruntime_c_api.h).
     let base: libloading::Symbol<'_, unsafe extern "C" fn() -> *const OrtApiBase> =
         unsafe { library.get(b"OrtGetApiBase\0") }.map_err(|e| e.to_string())?;
@@ -41,7 +41,7 @@ pub(super) fn append_provider(
     let pointers = |strings: &[CString]| strings.iter().map(|s| s.as_ptr()).collect::<Vec<*const c_char>>();
     let (keys, values) = (pointers(&keys), pointers(&values));
     // The strings must outlive the call, and they do: `options`' copies live until this function returns.
-    ort::ortsys![unsafe SessionOptionsAppendExecutionProvider(builder.ptr_mut(), name.as_ptr(), keys.as_ptr(), values.as_ptr(), keys.len())?];
+    ortsys![unsafe SessionOptionsAppendExecutionProvider(builder.ptr_mut(), name.as_ptr(), keys.as_ptr(), values.as_ptr(), keys.len())?];
     Ok(())
 }
 
@@ -51,8 +51,9 @@ pub(super) fn tensor_from_bytes(dtype: DataType, shape: &[usize], bytes: &[u8]) 
     let extents = shape.iter().map(|&d| i64::try_from(d)).collect::<Result<Vec<_>, _>>().map_err(ort::Error::wrap)?;
     let allocator = Allocator::default();
     let mut value: *mut OrtValue = ptr::null_mut();
-    ort::ortsys![unsafe CreateTensorAsOrtValue(allocator.ptr().cast_mut(), extents.as_ptr(), extents.len(), element, &mut value)?];
-    let value = NonNull::new(value).ok_or_else(|| ort::Error::new("the library made no tensor and reported no error"))?;
+    ortsys![unsafe CreateTensorAsOrtValue(allocator.ptr().cast_mut(), extents.as_ptr(), extents.len(), element, &mut value)?];
+    let value =
+        NonNull::new(value).ok_or_else(|| ort::Error::new("the library made no tensor and reported no error"))?;
     // SAFETY: the value was just made with this allocator and is owned by nobody else.
     let value: DynValue = unsafe { Value::from_ptr(value, Some(&allocator)) };
     let mut tensor = value.downcast::<DynTensorValueType>()?;
@@ -69,7 +70,7 @@ pub(super) fn tensor_from_bytes(dtype: DataType, shape: &[usize], bytes: &[u8]) 
 
 /// The bytes of a tensor in CPU memory; `None` for anything else.
 pub(super) fn tensor_bytes(value: &DynValue) -> Option<&[u8]> {
-    let tensor = value.downcast_ref::<DynTensorValueType>().ok()?;
+    let tensor = value.view().downcast::<DynTensorValueType>().ok()?;
     let size = tensor.size()?;
     if !tensor.memory_info().is_cpu_accessible() {
         return None;
@@ -106,6 +107,8 @@ fn element(dtype: DataType) -> Option<Element> {
         DataType::Float8E5M2Fnuz => Element::ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E5M2FNUZ,
         DataType::Uint4 => Element::ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT4,
         DataType::Int4 => Element::ONNX_TENSOR_ELEMENT_DATA_TYPE_INT4,
-        DataType::String | DataType::Float4E2M1 | DataType::Float8E8M0 | DataType::Uint2 | DataType::Int2 => return None,
+        DataType::String | DataType::Float4E2M1 | DataType::Float8E8M0 | DataType::Uint2 | DataType::Int2 => {
+            return None;
+        }
     })
 }

@@ -1,13 +1,13 @@
 //! One case, stage by stage: load, session, placement, run, compare. Raw facts come out; nothing is judged.
 
 use super::runtime::{Runtime, Seen, SessionPlan, Source, end_profiling, see, value};
-use super::{NamedArray, OutputRequest, Request};
-use crate::bundle::read_array;
-use crate::observation::compare::{Rows, TensorView, compare, compare_exact_integers};
+use super::{OutputRequest, Request};
+use crate::bundle::{ArrayRef, NamedArray};
+use crate::observation::compare::{CompareError, Elements, Rows, TensorView, compare, compare_exact_integers};
 use crate::observation::placement::{GraphNode, Placement};
 use crate::observation::profile::{ProfiledNode, nodes};
 use crate::observation::{Facts, Graph, Output, Probe, Stage};
-use onnx_graph::{Model, Tensor};
+use onnx_graph::{DataType, Model, Tensor};
 use ort::session::{Session, SessionInputValue, SessionOutputs};
 use ort::value::DynValue;
 use std::borrow::Cow;
@@ -92,8 +92,7 @@ pub(super) fn replay(
 
     enter(Stage::Compare)?;
     let clock = Instant::now();
-    let mask = request.mask.as_ref().map(|m| read_array(&request.dir, m, request.array_cap_bytes));
-    let mask = mask.transpose().map_err(|e| e.to_string())?;
+    let mask = request.mask.as_ref().map(|m| read(request, m)).transpose()?;
     for wanted in &request.outputs {
         facts.outputs.push(compare_output(request, wanted, &outputs, mask.as_ref())?);
     }
@@ -116,7 +115,7 @@ fn graph(model: &Model) -> Graph {
 
 fn feeds(request: &Request) -> Result<Feeds, Refusal> {
     let feed = |input: &NamedArray| {
-        let tensor = read_array(&request.dir, &input.array, request.array_cap_bytes).map_err(|e| e.to_string())?;
+        let tensor = read(request, &input.array)?;
         let value = value(&tensor).map_err(|e| format!("input `{}`: {e}", input.name))?;
         Ok((input.name.clone(), value))
     };
@@ -187,9 +186,9 @@ fn edges(model: &Model) -> Vec<GraphNode> {
     model
         .nodes()
         .map(|node| GraphNode {
-            name: node.name.to_owned(),
-            inputs: node.inputs.to_vec(),
-            outputs: node.outputs.to_vec(),
+            name: node.name().to_owned(),
+            inputs: node.inputs().iter().cloned().chain(node.captures().into_iter().map(str::to_owned)).collect(),
+            outputs: node.outputs().to_vec(),
         })
         .collect()
 }
@@ -203,12 +202,18 @@ fn probe(request: &Request, runtime: &Runtime, mut model: Model, feeds: &Feeds) 
     let outputs = run(&mut session, feeds)?;
     let mut probes = Vec::new();
     for wanted in &request.probes {
-        let reference = read_array(&request.dir, &wanted.array, request.array_cap_bytes).map_err(|e| e.to_string())?;
+        let reference = read(request, &wanted.array)?;
         let got = output(&outputs, &wanted.name)?;
-        let comparison = compare_exact_integers(&view_seen(&got), &view(&reference));
+        let refuse = |e: CompareError| format!("probe `{}`: {e}", wanted.name);
+        let got = view_seen(&got).map_err(refuse)?;
+        let comparison = compare_exact_integers(&got, &TensorView::from(&reference), None).map_err(refuse)?;
         probes.push(Probe { tensor: wanted.name.clone(), comparison });
     }
     Ok(probes)
+}
+
+fn read(request: &Request, array: &ArrayRef) -> Result<Tensor, Refusal> {
+    array.read(&request.dir, request.array_cap_bytes).map_err(|e| Refusal(e.to_string()))
 }
 
 fn compare_output(
@@ -217,28 +222,26 @@ fn compare_output(
     outputs: &SessionOutputs<'_>,
     mask: Option<&Tensor>,
 ) -> Result<Output, Refusal> {
-    let read = |array| read_array(&request.dir, array, request.array_cap_bytes).map_err(|e| Refusal(e.to_string()));
-    let reference = read(&wanted.reference)?;
-    let baseline = wanted.baseline.as_ref().map(read).transpose()?;
+    let reference = read(request, &wanted.reference)?;
+    let baseline = wanted.baseline.as_ref().map(|b| read(request, b)).transpose()?;
     let got = output(outputs, &wanted.name)?;
-    let got = view_seen(&got);
-    let rows = match mask {
-        Some(mask) => rows(mask, wanted, got.shape).map_err(|e| format!("output `{}`: {e}", wanted.name))?,
-        None => None,
-    };
-    let comparison =
-        compare(&got, &view(&reference), rows.as_ref(), baseline.as_ref().map(view).as_ref(), &wanted.measure);
+    let refuse = |e: CompareError| format!("output `{}`: {e}", wanted.name);
+    let got = view_seen(&got).map_err(refuse)?;
+    let rows = mask.and_then(|mask| rows(mask, wanted, got.shape())).transpose().map_err(refuse)?;
+    let baseline = baseline.as_ref().map(TensorView::from);
+    let comparison = compare(&got, &TensorView::from(&reference), rows.as_ref(), baseline.as_ref(), &wanted.measure)
+        .map_err(refuse)?;
     Ok(Output { name: wanted.name.clone(), comparison })
 }
 
 /// The mask's rows on an output; without a word from the bundle, only where the leading extents are the mask's.
-fn rows<'m>(mask: &'m Tensor, wanted: &OutputRequest, shape: &[usize]) -> Result<Option<Rows<'m>>, String> {
+fn rows(mask: &Tensor, wanted: &OutputRequest, shape: &[usize]) -> Option<Result<Rows, CompareError>> {
     let axes = match &wanted.mask_axes {
         Some(axes) => axes.clone(),
         None if shape.starts_with(&mask.shape) => (0..mask.shape.len()).collect(),
-        None => return Ok(None),
+        None => return None,
     };
-    Rows::new(&view(mask), axes, shape).map(Some).map_err(|e| e.to_string())
+    Some(Rows::new(&TensorView::from(mask), &axes))
 }
 
 fn output<'o>(outputs: &'o SessionOutputs<'_>, name: &str) -> Result<Seen<'o>, Refusal> {
@@ -246,15 +249,11 @@ fn output<'o>(outputs: &'o SessionOutputs<'_>, name: &str) -> Result<Seen<'o>, R
     see(value).map_err(|e| Refusal(format!("output `{name}`: {e}")))
 }
 
-fn view_seen<'a>(seen: &'a Seen<'_>) -> TensorView<'a> {
+fn view_seen<'a>(seen: &'a Seen<'_>) -> Result<TensorView<'a>, CompareError> {
     match seen {
-        Seen::Bytes(dtype, shape, bytes) => TensorView::bytes(*dtype, shape, bytes),
-        Seen::Strings(shape, strings) => TensorView::strings(shape, strings),
+        Seen::Bytes(dtype, shape, bytes) => TensorView::new(*dtype, shape, Elements::Bytes(bytes)),
+        Seen::Strings(shape, strings) => TensorView::new(DataType::String, shape, Elements::Strings(strings)),
     }
-}
-
-fn view(tensor: &Tensor) -> TensorView<'_> {
-    TensorView::from(tensor)
 }
 
 /// The peak resident set of this process so far (`VmHWM`).

@@ -1,11 +1,13 @@
 //! ONNX Runtime inside the worker: one library, one environment, sessions as cases ask for them.
 
-use super::{Provider, Request, raw};
+use super::{Request, raw};
 use crate::observation::Library;
+use crate::recipe::Provider;
 use camino::{Utf8Path, Utf8PathBuf};
 use onnx_graph::{DataType, Tensor, TensorData};
 use ort::LoadDynamicError;
 use ort::environment::Environment;
+use ort::ep::ArbitrarilyConfigurableExecutionProvider as _;
 use ort::logging::LogLevel;
 use ort::session::Session;
 use ort::session::builder::SessionBuilder;
@@ -51,7 +53,9 @@ impl Runtime {
         }
         if library.version != version {
             let found = &library.version;
-            return Err(format!("pin mismatch: the recipe pins ONNX Runtime {version}, and {path} says that it is {found}"));
+            return Err(format!(
+                "pin mismatch: the recipe pins ONNX Runtime {version}, and {path} says that it is {found}"
+            ));
         }
         Ok(library)
     }
@@ -103,7 +107,8 @@ fn append(builder: &mut SessionBuilder, provider: &Provider) -> ort::Result<()> 
         for (key, value) in &provider.options {
             cuda = cuda.with_arbitrary_config(key, value);
         }
-        let added = std::mem::replace(builder, builder.clone()).with_execution_providers([cuda.build().error_on_failure()])?;
+        let added =
+            std::mem::replace(builder, builder.clone()).with_execution_providers([cuda.build().error_on_failure()])?;
         *builder = added;
         return Ok(());
     }
@@ -167,7 +172,7 @@ pub(super) enum Seen<'a> {
 
 /// Reads an output.
 pub(super) fn see(value: &DynValue) -> Result<Seen<'_>, String> {
-    let Ok(tensor) = value.downcast_ref::<DynTensorValueType>() else {
+    let Ok(tensor) = value.view().downcast::<DynTensorValueType>() else {
         return Err(format!("it is a {}, not a tensor", value.dtype()));
     };
     let shape: Vec<usize> = tensor.shape().iter().map(|&d| d as usize).collect();
@@ -175,7 +180,8 @@ pub(super) fn see(value: &DynValue) -> Result<Seen<'_>, String> {
         let (_, strings) = tensor.try_extract_strings().map_err(|e| e.message().to_owned())?;
         return Ok(Seen::Strings(shape, strings));
     }
-    let dtype = data_type(*tensor.data_type()).ok_or_else(|| format!("its type {} is not known here", tensor.data_type()))?;
+    let dtype =
+        data_type(*tensor.data_type()).ok_or_else(|| format!("its type {} is not known here", tensor.data_type()))?;
     let bytes = raw::tensor_bytes(value).ok_or("its memory cannot be read by the CPU")?;
     Ok(Seen::Bytes(dtype, shape, bytes))
 }
@@ -209,7 +215,8 @@ fn data_type(element: TensorElementType) -> Option<DataType> {
         E::Float4E2M1 => DataType::Float4E2M1,
         E::Uint2 => DataType::Uint2,
         E::Int2 => DataType::Int2,
-        E::Undefined => return None,
+        // An element type that this version of the crate does not know of, or none at all.
+        _ => return None,
     })
 }
 

@@ -7,6 +7,7 @@ use crate::observation::compare::{
 };
 use crate::observation::figure::Figure;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Whether an output is within its limits, and how far from them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -220,6 +221,14 @@ impl Judge<'_> {
             self.worst = Some(margin);
         }
         figure <= bound
+    }
+}
+
+impl fmt::Display for Margin {
+    /// `max_abs 3.10e-6 of 1.00e-5 (masked rows)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { limit, rows, figure, bound } = self;
+        write!(f, "{limit} {figure} of {bound} ({rows} rows)")
     }
 }
 
