@@ -40,13 +40,13 @@ impl Filter {
             Some(text) if text.contains(['*', '?', '[', '{']) => Some(Glob::new(text)?.compile_matcher()),
             _ => None,
         };
-        let named = |case: &Case| match (&glob, &self.text) {
+        let wanted = |case: &Case| match (&glob, &self.text) {
             (Some(glob), _) => glob.is_match(&case.name),
             (None, Some(part)) => case.name.contains(part.as_str()),
             (None, None) => true,
         };
         let selected: Vec<Case> =
-            cases.into_iter().filter(|c| named(c) && self.tags.iter().all(|tag| c.tags.contains(tag))).collect();
+            cases.into_iter().filter(|c| wanted(c) && self.tags.iter().all(|tag| c.tags.contains(tag))).collect();
         if selected.is_empty() {
             let text = self.text.as_deref().unwrap_or_default();
             let mut what = if text.is_empty() { "the filter".to_owned() } else { format!("`{text}`") };

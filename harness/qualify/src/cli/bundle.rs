@@ -1,10 +1,9 @@
 //! `ort-qualify bundle`: what is in a bundle, whether it is whole, and bundles from what others left.
 
-use super::Failure;
+use super::{Failure, print};
 use crate::bundle::{self, Arrays, Bundle, BundleError, ImportOptions, OpenOptions};
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::{Args, Subcommand};
-use comfy_table::{ContentArrangement, Table, presets};
 use std::process::ExitCode;
 
 /// What to do with bundles.
@@ -91,37 +90,37 @@ pub fn run(command: &Command, json: bool) -> Result<ExitCode, Failure> {
 fn verify(bundle: &Bundle, json: bool) -> Result<ExitCode, Failure> {
     let facts = bundle.verify()?;
     if json {
-        print_json(&serde_json::json!({ "bundle": bundle.name, "layout": bundle.layout, "facts": facts }))?;
+        print::json(&serde_json::json!({ "bundle": bundle.name, "layout": bundle.layout, "facts": facts }))?;
     } else {
-        let mut table = new_table(&["about", "holds"]);
+        let mut table = print::table(&["about", "holds"]);
         for fact in &facts {
             table.add_row([&fact.subject, &fact.finding]);
         }
-        println!("{table}\n{}: whole, and it fits its model", bundle.dir);
+        print::line(format!("{table}\n{}: whole, and it fits its model", bundle.dir))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn show(bundle: &Bundle, json: bool) -> Result<ExitCode, Failure> {
     if json {
-        print_json(bundle)?;
+        print::json(bundle)?;
         return Ok(ExitCode::SUCCESS);
     }
-    println!(
+    print::line(format!(
         "{}: {}",
         bundle.name,
         if bundle.description.is_empty() { "(no description)" } else { &bundle.description }
-    );
-    println!("model {}", bundle.model);
+    ))?;
+    print::line(format!("model {}", bundle.model))?;
     if let Some(mask) = &bundle.mask {
-        println!("rows are valid where input `{}` is not zero", mask.input);
+        print::line(format!("rows are valid where input `{}` is not zero", mask.input))?;
     }
     for output in &bundle.outputs {
         let axes = output.mask_axes.as_ref().map_or_else(String::new, |a| format!(", mask on axes {a:?}"));
         let limits = output.limits.as_ref().map_or_else(String::new, |l| format!(", limits {l}"));
-        println!("output `{}`{axes}{limits}", output.name);
+        print::line(format!("output `{}`{axes}{limits}", output.name))?;
     }
-    let mut table = new_table(&["case", "inputs", "outputs", "baselines", "probes"]);
+    let mut table = print::table(&["case", "inputs", "outputs", "baselines", "probes"]);
     for case in &bundle.cases {
         let names = |names: &mut dyn Iterator<Item = &String>| names.cloned().collect::<Vec<_>>().join(", ");
         table.add_row([
@@ -132,33 +131,18 @@ fn show(bundle: &Bundle, json: bool) -> Result<ExitCode, Failure> {
             names(&mut case.probes.iter().map(|p| &p.name)),
         ]);
     }
-    println!("{table}");
+    print::line(table)?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn import(source: &Utf8Path, dest: &Utf8Path, options: &ImportOptions, json: bool) -> Result<ExitCode, Failure> {
     let bundle = bundle::import(source, dest, options)?;
     if json {
-        print_json(&bundle)?;
+        print::json(&bundle)?;
     } else {
-        println!("{}: {} cases, {} files, verified", bundle.dir, bundle.cases.len(), bundle.files.len());
+        print::line(format!("{}: {} cases, {} files, verified", bundle.dir, bundle.cases.len(), bundle.files.len()))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value).map_err(Failure::request)?;
-    println!("{text}");
-    Ok(())
-}
-
-fn new_table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(presets::UTF8_HORIZONTAL_ONLY)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header(header);
-    table
 }
 
 impl From<BundleError> for Failure {

@@ -1,8 +1,7 @@
 //! `ort-qualify list`: the cases, without running anything.
 
-use super::{Failure, color};
+use super::{Failure, print};
 use crate::case::{Case, Filter, expand};
-use crate::report::table;
 use crate::run::skip_reason;
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::Args;
@@ -37,10 +36,10 @@ pub fn list(args: &ListArgs, root: &Utf8Path, as_json: bool) -> Result<ExitCode,
     let skipped = |case: &Case| skip_reason(case, args.bundles.as_deref());
     if as_json {
         let rows: Vec<_> = cases.iter().map(|case| Row { case, skipped: skipped(case) }).collect();
-        println!("{}", serde_json::to_string_pretty(&rows).map_err(Failure::environment)?);
+        print::json(&rows)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut table = table::new(&["case", "limits", "tags", "notes"], color());
+    let mut table = print::table(&["case", "limits", "tags", "notes"]);
     for case in &cases {
         let known = case
             .known_failures
@@ -54,6 +53,6 @@ pub fn list(args: &ListArgs, root: &Utf8Path, as_json: bool) -> Result<ExitCode,
             notes.join("\n"),
         ]);
     }
-    println!("{table}\n{} cases", cases.len());
+    print::line(format!("{table}\n{} cases", cases.len()))?;
     Ok(ExitCode::SUCCESS)
 }

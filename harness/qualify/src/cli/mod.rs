@@ -2,12 +2,12 @@
 
 mod bundle;
 mod list;
+mod print;
 mod recipe;
 mod run;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::{Args, Parser, Subcommand};
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 /// Qualify ONNX models on pinned ONNX Runtime stacks.
@@ -120,9 +120,4 @@ fn find_root(given: Option<&Utf8Path>) -> Result<Utf8PathBuf, Failure> {
         let advice = "run inside a checkout of ort-qualify, or name one with --root";
         Failure::request(anyhow::anyhow!("no folder upwards from {here} has env-recipes/ and golden/cases/: {advice}"))
     })
-}
-
-/// Are colours wanted on standard output? (The NO_COLOR convention.)
-fn color() -> bool {
-    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }

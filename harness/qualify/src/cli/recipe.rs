@@ -1,10 +1,9 @@
 //! `ort-qualify recipe`: what the recipes are, and their prefixes in the store.
 
-use super::Failure;
+use super::{Failure, print};
 use crate::recipe::{Lock, Options, Prefix, Progress, RealiseError, Recipe, RecipeError, Resolved, Store};
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::Subcommand;
-use comfy_table::{ContentArrangement, Table, presets};
 use indicatif::BinaryBytes;
 use serde::Serialize;
 use std::process::ExitCode;
@@ -111,9 +110,10 @@ fn list(recipes: &[Recipe], lock: &Lock, store: &Store, json: bool) -> Result<Ex
         })
         .collect();
     if json {
-        return print_json(&lines);
+        print::json(&lines)?;
+        return Ok(ExitCode::SUCCESS);
     }
-    let mut table = table(["recipe", "kind", "provider", "in the store", "description"]);
+    let mut table = print::table(&["recipe", "kind", "provider", "in the store", "description"]);
     for line in &lines {
         let here = match (&line.dir, &line.refusal) {
             (Some(_), _) => "yes",
@@ -122,48 +122,49 @@ fn list(recipes: &[Recipe], lock: &Lock, store: &Store, json: bool) -> Result<Ex
         };
         table.add_row([line.recipe, line.kind, line.provider.unwrap_or("-"), here, line.description]);
     }
-    println!("{table}");
+    print::line(table)?;
     for line in &lines {
         if let Some(refusal) = &line.refusal {
-            println!("{refusal}");
+            print::line(refusal)?;
         }
     }
     for unused in lock.unused(recipes) {
-        println!("{}: no recipe wants {}", lock.path, unused.label());
+        print::line(format!("{}: no recipe wants {}", lock.path, unused.label()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn show(resolved: &Resolved, store: &Store, json: bool) -> Result<ExitCode, Failure> {
     if json {
-        return print_json(resolved);
+        print::json(resolved)?;
+        return Ok(ExitCode::SUCCESS);
     }
     let recipe = &resolved.recipe;
-    println!("{} ({}): {}", recipe.name, recipe.kind.word(), recipe.description);
-    println!("platform {}, key {}", recipe.platform, resolved.key);
+    print::line(format!("{} ({}): {}", recipe.name, recipe.kind.word(), recipe.description))?;
+    print::line(format!("platform {}, key {}", recipe.platform, resolved.key))?;
     let entry = store.entry(resolved);
-    println!("{entry}{}", if entry.exists() { "" } else { " (not realised)" });
+    print::line(format!("{entry}{}", if entry.exists() { "" } else { " (not realised)" }))?;
     if let Some(library) = &recipe.library {
-        println!("library  {} (ONNX Runtime {})", library.path, library.version);
+        print::line(format!("library  {} (ONNX Runtime {})", library.path, library.version))?;
     }
     if let Some(provider) = &recipe.provider {
-        println!("provider {}", provider.name);
+        print::line(format!("provider {}", provider.name))?;
     }
     let options = recipe.provider.iter().flat_map(|p| &p.options).map(|setting| ("option", setting));
     let session = recipe.session.iter().map(|setting| ("session", setting));
     let env = recipe.env.iter().map(|setting| ("env", setting));
     for (word, (name, value)) in options.chain(session).chain(env) {
-        println!("{word:8} {name} = {value}");
+        print::line(format!("{word:8} {name} = {value}"))?;
     }
     for dir in &recipe.library_dirs {
-        println!("{:8} {dir}", "dir");
+        print::line(format!("{:8} {dir}", "dir"))?;
     }
-    let mut table = table(["artifact", "version", "index", "size", "sha256"]);
+    let mut table = print::table(&["artifact", "version", "index", "size", "sha256"]);
     for artifact in &resolved.artifacts {
         let size = artifact.size.map_or("-".to_owned(), |bytes| BinaryBytes(bytes).to_string());
         table.add_row([&artifact.name, &artifact.version, &artifact.index, &size, &artifact.sha256]);
     }
-    println!("{table}");
+    print::line(table)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -180,27 +181,16 @@ struct Report<'a> {
 
 fn report(prefix: &Prefix, json: bool, text: &str) -> Result<ExitCode, Failure> {
     if json {
-        return print_json(&Report {
+        print::json(&Report {
             recipe: prefix.recipe(),
             key: prefix.key(),
             dir: &prefix.dir,
             installer: &prefix.installer,
             files: prefix.files.len(),
             total_bytes: prefix.total_bytes(),
-        });
+        })?;
+    } else {
+        print::line(text)?;
     }
-    println!("{text}");
     Ok(ExitCode::SUCCESS)
-}
-
-fn print_json(value: &(impl Serialize + ?Sized)) -> Result<ExitCode, Failure> {
-    println!("{}", serde_json::to_string_pretty(value).map_err(Failure::environment)?);
-    Ok(ExitCode::SUCCESS)
-}
-
-fn table<const N: usize>(header: [&str; N]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(header);
-    table
 }

@@ -1,6 +1,6 @@
 //! `ort-qualify run`: qualify.
 
-use super::{Failure, color};
+use super::{Failure, print};
 use crate::case::{Filter, expand};
 use crate::report::{json, table};
 use crate::run::{Qualification, Settings, run_all};
@@ -95,14 +95,14 @@ pub fn run(
     let folder = evidence.join(&recipe);
     if as_json {
         let value = json::Run::new(&recipe, wall_s, &folder, &results, &late);
-        println!("{}", serde_json::to_string_pretty(&value).map_err(Failure::environment)?);
+        print::json(&value)?;
     } else {
-        println!("{}", table::results(&results, color()));
-        print!("{}{}", table::skips(&results), table::failures(&results));
+        print::line(table::results(&results, print::color()))?;
         for death in &late {
-            println!("a shared worker did not end cleanly after its last case: {}", death.0);
+            print::line(format!("a shared worker did not end cleanly after its last case: {}", death.0))?;
         }
-        println!("{}", table::summary(&results, &recipe, wall_s, &folder));
+        let (skips, failures) = (table::skips(&results), table::failures(&results));
+        print::line(format!("{skips}{failures}{}", table::summary(&results, &recipe, wall_s, &folder)))?;
     }
     let fine = late.is_empty() && results.iter().all(|r| r.judged.verdict.is_as_expected());
     Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })

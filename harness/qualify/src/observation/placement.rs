@@ -218,7 +218,7 @@ mod tests {
         GraphNode { name: name.into(), inputs: own(inputs), outputs: own(outputs) }
     }
 
-    /// Attention with a guard: q k^T, softmax | IsNaN on the CPU | Where, times v; the rest compiled into two subgraphs.
+    /// Attention with a guard: q k^T, softmax | `IsNaN` on the CPU | Where, times v; the rest compiled into two subgraphs.
     #[test]
     fn a_lone_cpu_node_between_compiled_subgraphs_shows_both_crossings_and_their_bytes() {
         let graph = [

@@ -114,6 +114,6 @@ mod tests {
 
     #[test]
     fn what_is_no_profile_is_an_error() {
-        assert!(super::nodes(b"{\"cat\":1").unwrap_err().to_string().contains("profile"));
+        assert!(nodes(b"{\"cat\":1").unwrap_err().to_string().contains("profile"));
     }
 }

@@ -1,6 +1,7 @@
 //! The same as the table for programs: `run --json`.
 
 use crate::observation::Timings;
+use crate::observation::placement::Placement;
 use crate::run::{CaseResult, Late};
 use crate::verdict::OutputMargin;
 use crate::verdict::Verdict;
@@ -74,7 +75,7 @@ fn row(result: &CaseResult) -> Row<'_> {
         reasons: &result.judged.reasons,
         known: result.judged.known.as_deref(),
         outputs: &result.judged.outputs,
-        placement: observation.and_then(|o| o.facts.placement.as_ref()).map(|p| p.summary()),
+        placement: observation.and_then(|o| o.facts.placement.as_ref()).map(Placement::summary),
         elapsed_ms: observation.map(|o| o.elapsed_ms),
         library_work_ms: observation.map(|o| o.facts.timings.library_work_ms().0),
         timings: observation.map(|o| o.facts.timings),

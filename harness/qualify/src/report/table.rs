@@ -3,17 +3,23 @@
 use crate::run::CaseResult;
 use crate::verdict::{OutputMargin, Verdict};
 use camino::Utf8Path;
-use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
+use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, LineStyle, Table, TableStyle};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// How wide the table is where the terminal does not say.
+/// How wide a table is where the terminal does not say.
 const WIDTH: u16 = 160;
+
+/// A line under the header and none between rows: long tables stay readable and can be searched line by line.
+const STYLE: TableStyle = TableStyle::new()
+    .top_border(LineStyle::none().fill('─').junction('─'))
+    .header_separator(LineStyle::none().fill('─').junction('─'))
+    .bottom_border(LineStyle::none().fill('─').junction('─'));
 
 /// A table with this project's look.
 pub fn new(header: &[&str], color: bool) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    table.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(header);
     if table.width().is_none() {
         table.set_width(WIDTH);

@@ -106,6 +106,9 @@ impl CaseResult {
     }
 }
 
+/// A bundle's folder and the model in it, where the case names one.
+type BundleKey = (Utf8PathBuf, Option<String>);
+
 /// A bundle with its files' digests, in the order of its files; opened once for all its cases.
 #[derive(Debug)]
 struct Opened {
@@ -138,7 +141,7 @@ pub struct Qualification {
     prefix: OnceLock<Arc<Prefix>>,
     /// Held while prefixes are realised, so that it happens once.
     realising: Mutex<HashMap<String, Arc<Prefix>>>,
-    bundles: Mutex<HashMap<(Utf8PathBuf, Option<String>), Arc<Result<Opened, BundleError>>>>,
+    bundles: Mutex<HashMap<BundleKey, Arc<Result<Opened, BundleError>>>>,
 }
 
 impl Qualification {

@@ -51,7 +51,7 @@ pub(super) fn tensor_from_bytes(dtype: DataType, shape: &[usize], bytes: &[u8]) 
     let extents = shape.iter().map(|&d| i64::try_from(d)).collect::<Result<Vec<_>, _>>().map_err(ort::Error::wrap)?;
     let allocator = Allocator::default();
     let mut value: *mut OrtValue = ptr::null_mut();
-    ortsys![unsafe CreateTensorAsOrtValue(allocator.ptr().cast_mut(), extents.as_ptr(), extents.len(), element, &mut value)?];
+    ortsys![unsafe CreateTensorAsOrtValue(allocator.ptr().cast_mut(), extents.as_ptr(), extents.len(), element, &raw mut value)?];
     let value =
         NonNull::new(value).ok_or_else(|| ort::Error::new("the library made no tensor and reported no error"))?;
     // SAFETY: the value was just made with this allocator and is owned by nobody else.

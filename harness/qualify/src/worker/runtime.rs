@@ -64,40 +64,40 @@ impl Runtime {
     pub fn session(&self, source: &Source<'_>, plan: &SessionPlan<'_>) -> Result<Session, String> {
         let (environment, _) = self.loaded.as_ref().ok_or("no library is loaded")?;
         let message = |e: ort::Error| e.message().to_owned();
-        let mut builder = self.builder(environment, plan).map_err(message)?;
+        let mut builder = builder(environment, plan).map_err(message)?;
         let session = match source {
             Source::File(path) => builder.commit_from_file(path),
             Source::Bytes(bytes) => builder.commit_from_memory(bytes),
         };
         session.map_err(message)
     }
+}
 
-    fn builder(&self, environment: &Environment, plan: &SessionPlan<'_>) -> ort::Result<SessionBuilder> {
-        let request = plan.request;
-        let mut builder = SessionBuilder::new(environment)?;
-        if request.threads > 0 {
-            builder = builder.with_intra_threads(request.threads)?.with_inter_threads(1)?;
-        }
-        for (key, value) in &request.session {
-            builder = builder.with_config_entry(key, value)?;
-        }
-        if let Some(path) = plan.profile {
-            builder = builder.with_profiling(path)?;
-        }
-        if let Some(path) = plan.optimised {
-            builder = builder.with_optimized_model_path(path)?;
-        }
-        let provider = &request.provider;
-        if provider.is_cpu() {
-            // The default policy of newer libraries may pick a plugin provider: no automatic choice is wanted.
-            return Ok(builder);
-        }
-        append(&mut builder, provider)?;
-        if !plan.fallback_allowed {
-            builder = builder.with_disable_cpu_fallback()?;
-        }
-        Ok(builder)
+fn builder(environment: &Environment, plan: &SessionPlan<'_>) -> ort::Result<SessionBuilder> {
+    let request = plan.request;
+    let mut builder = SessionBuilder::new(environment)?;
+    if request.threads > 0 {
+        builder = builder.with_intra_threads(request.threads)?.with_inter_threads(1)?;
     }
+    for (key, value) in &request.session {
+        builder = builder.with_config_entry(key, value)?;
+    }
+    if let Some(path) = plan.profile {
+        builder = builder.with_profiling(path)?;
+    }
+    if let Some(path) = plan.optimised {
+        builder = builder.with_optimized_model_path(path)?;
+    }
+    let provider = &request.provider;
+    if provider.is_cpu() {
+        // The default policy of newer libraries may pick a plugin provider: no automatic choice is wanted.
+        return Ok(builder);
+    }
+    append(&mut builder, provider)?;
+    if !plan.fallback_allowed {
+        builder = builder.with_disable_cpu_fallback()?;
+    }
+    Ok(builder)
 }
 
 /// CUDA is not reachable by name; everything else is, and with options that the crate does not know of.
