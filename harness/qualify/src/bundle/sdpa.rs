@@ -1,13 +1,15 @@
 //! Scaled-dot-product attention in the decomposed form of `PyTorch`'s MATH export: graph, inputs and references.
 //!
-//! Everything here is a pure function of [`SdpaSpec`]: the same spec gives the same graph and inputs on every machine.
-//! The references call `exp`, whose last bit is the platform's; they are meant for limits of 1e-5 and wider.
+//! Everything here is a pure function of [`SdpaSpec`]: the same spec gives the same graph, inputs and references, to the
+//! last bit, on every machine.
 
 mod graph;
 mod inputs;
+mod parts;
 mod reference;
 
 pub use graph::graph;
+pub use parts::parts;
 
 use half::f16;
 use inputs::Inputs;
@@ -32,7 +34,7 @@ pub struct SdpaSpec {
 }
 
 /// Float type of a graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Precision {
     /// float32
     Fp32,
@@ -41,7 +43,7 @@ pub enum Precision {
 }
 
 /// The mask input `mask` `[B,S]`; a key that is true or non-zero is attended to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum MaskInput {
     /// No mask input, and no guard against rows without keys.
     None,
@@ -112,6 +114,12 @@ impl SdpaSpec {
     /// `[B,H,S,D]`
     fn shape(&self) -> [usize; 4] {
         [self.batch, self.heads, self.sequence, self.head_dim]
+    }
+
+    /// Elements of the largest tensor, query or scores; `None` beyond 2^31, what no bundle should hold.
+    pub fn largest_tensor(&self) -> Option<usize> {
+        let rows = self.batch.checked_mul(self.heads)?.checked_mul(self.sequence)?;
+        rows.checked_mul(self.sequence.max(self.head_dim)).filter(|&elements| elements <= 1 << 31)
     }
 
     /// The softmax scale, 1 / sqrt(D).

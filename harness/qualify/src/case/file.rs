@@ -33,13 +33,8 @@ pub enum SourceKind {
         /// What the folder should hold, for the message.
         about: String,
     },
-    /// A folder inside a recipe's prefix.
-    Recipe {
-        /// The recipe's name.
-        name: String,
-        /// The folder below the prefix.
-        path: Utf8PathBuf,
-    },
+    /// The files of a data recipe, by its name.
+    Recipe(String),
 }
 
 /// A group of like cases: every bundle with every batch.

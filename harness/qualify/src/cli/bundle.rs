@@ -1,8 +1,9 @@
 //! `ort-qualify bundle`: what is in a bundle, whether it is whole, and bundles from what others left.
 
 use super::{Failure, print};
+use crate::bundle::sdpa::{self, MaskInput, Precision, SdpaSpec};
 use crate::bundle::{self, Arrays, Bundle, BundleError, ImportOptions, OpenOptions};
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8PathBuf;
 use clap::{Args, Subcommand};
 use std::process::ExitCode;
 
@@ -25,6 +26,12 @@ pub enum Command {
         #[command(flatten)]
         source: SourceArgs,
     },
+    /// Make a bundle with this project's own graphs, inputs and references.
+    Export {
+        /// What to make.
+        #[command(subcommand)]
+        what: Export,
+    },
     /// Make a bundle from an ONNX backend test directory, from a folder with inputs.npz and outputs*.npz, or from a model
     /// with two .npz files.
     Import {
@@ -42,6 +49,42 @@ pub enum Command {
         #[arg(long, value_name = "F.npz", requires = "inputs")]
         outputs: Option<Utf8PathBuf>,
     },
+}
+
+/// What can be made.
+#[derive(Debug, Subcommand)]
+pub enum Export {
+    /// Scaled-dot-product attention, decomposed; four mask patterns where there is a mask, an all-masked event among them.
+    Sdpa {
+        /// The bundle's folder, which must not be there yet; its last part is the bundle's name.
+        dest: Utf8PathBuf,
+        /// Events.
+        #[arg(long, default_value_t = 2, value_parser = extent)]
+        batch: usize,
+        /// Heads.
+        #[arg(long, default_value_t = 2, value_parser = extent)]
+        heads: usize,
+        /// Elements of an event.
+        #[arg(long, default_value_t = 32, value_parser = extent)]
+        sequence: usize,
+        /// Features of a head.
+        #[arg(long, default_value_t = 16, value_parser = extent)]
+        head_dim: usize,
+        /// Float type of every tensor.
+        #[arg(long, default_value = "fp32")]
+        precision: Precision,
+        /// The key-padding mask.
+        #[arg(long, default_value = "none")]
+        mask: MaskInput,
+    },
+}
+
+/// An extent of a generated graph: bounded, so that a slip of the keyboard does not ask for all memory.
+fn extent(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n @ 1..=65536) => Ok(n),
+        _ => Err("must be a whole number from 1 to 65536".to_owned()),
+    }
 }
 
 /// What is known of a folder without a manifest.
@@ -80,9 +123,20 @@ pub fn run(command: &Command, json: bool) -> Result<ExitCode, Failure> {
     match command {
         Command::Verify { dir, source } => verify(&Bundle::open_with(dir, &source.to_options())?, json),
         Command::Show { dir, source } => show(&Bundle::open_with(dir, &source.to_options())?, json),
+        Command::Export { what: Export::Sdpa { dest, batch, heads, sequence, head_dim, precision, mask } } => {
+            let (batch, heads, sequence, head_dim) = (*batch, *heads, *sequence, *head_dim);
+            let spec = SdpaSpec { batch, heads, sequence, head_dim, precision: *precision, mask: *mask };
+            if spec.largest_tensor().is_none() {
+                return Err(Failure::request(anyhow::anyhow!(
+                    "B={batch} H={heads} S={sequence} D={head_dim} needs a tensor of more than 2^31 elements; give smaller extents"
+                )));
+            }
+            let name = dest.file_name().ok_or_else(|| Failure::request(anyhow::anyhow!("{dest} names no folder")))?;
+            report(&bundle::write(dest, &sdpa::parts(&spec, name))?, json)
+        }
         Command::Import { source, dest, options, inputs, outputs } => {
             let arrays = inputs.clone().zip(outputs.clone()).map(|(inputs, outputs)| Arrays { inputs, outputs });
-            import(source, dest, &ImportOptions { open: options.to_options(), arrays }, json)
+            report(&bundle::import(source, dest, &ImportOptions { open: options.to_options(), arrays })?, json)
         }
     }
 }
@@ -135,10 +189,9 @@ fn show(bundle: &Bundle, json: bool) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn import(source: &Utf8Path, dest: &Utf8Path, options: &ImportOptions, json: bool) -> Result<ExitCode, Failure> {
-    let bundle = bundle::import(source, dest, options)?;
+fn report(bundle: &Bundle, json: bool) -> Result<ExitCode, Failure> {
     if json {
-        print::json(&bundle)?;
+        print::json(bundle)?;
     } else {
         print::line(format!("{}: {} cases, {} files, verified", bundle.dir, bundle.cases.len(), bundle.files.len()))?;
     }

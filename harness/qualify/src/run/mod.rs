@@ -250,10 +250,10 @@ impl Qualification {
         let source = match &case.source {
             SourceKind::Folder(path) => self.settings.root.join(path),
             SourceKind::External { .. } => self.settings.bundles.clone().unwrap_or_default(),
-            SourceKind::Recipe { name, path } => {
+            SourceKind::Recipe(name) => {
                 let recipe = Recipe::load(&self.settings.root, name)?;
                 let resolved = recipe.resolve(&self.lock)?;
-                self.realise(name, &resolved)?.tree().join(path)
+                self.realise(name, &resolved)?.data()?
             }
         };
         Ok(source.join(&case.bundle))

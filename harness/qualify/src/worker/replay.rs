@@ -77,7 +77,16 @@ pub(super) fn replay(
     };
 
     enter(Stage::Placement)?;
-    facts.placement = Some(observe_placement(request, runtime, &model, &feeds, request.fallback_allowed, facts)?);
+    match observe_placement(request, runtime, &model, &feeds, request.fallback_allowed, facts) {
+        Ok(placement) => facts.placement = Some(placement),
+        Err(refusal) => {
+            // An inference that fails without instruments too is a failure of inference.
+            enter(Stage::Run)?;
+            run(&mut session, &feeds)?;
+            enter(Stage::Placement)?;
+            return Err(refusal);
+        }
+    }
 
     enter(Stage::Run)?;
     if !request.probes.is_empty() {
