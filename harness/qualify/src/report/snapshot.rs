@@ -7,7 +7,7 @@ use crate::case::Case;
 use crate::observation::Observation;
 use crate::observation::compare::{Comparison, Exact, FloatFigures, NonFinite, Outcome};
 use crate::observation::placement::short;
-use crate::verdict::Judged;
+use crate::verdict::{Judged, Verdict};
 use crate::verdict::limits::{Limits, LimitsTable, decades};
 use std::fmt::Write as _;
 
@@ -44,6 +44,10 @@ pub fn text(case: &Case, observation: &Observation, judged: &Judged) -> String {
     }
     for output in &facts.outputs {
         let _ = writeln!(text, "output {}: {}", output.name, signature(&output.comparison));
+        // How wrong a wrong output is differs by processor, too.
+        if judged.verdict != Verdict::Pass {
+            continue;
+        }
         if let Some(limit) = case.limits_of(&output.name).and_then(absolute_limit) {
             for decade in decades(&output.comparison, limit) {
                 let _ = writeln!(text, "  {decade}");
