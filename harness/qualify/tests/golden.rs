@@ -38,7 +38,8 @@ fn main() -> ExitCode {
 }
 
 fn prepare(arguments: &Arguments) -> Result<(Vec<Trial>, Arc<Seats>), String> {
-    let root = Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize_utf8().map_err(|e| e.to_string())?;
+    let root =
+        Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize_utf8().map_err(|e| e.to_string())?;
     // A runner that starts a process a test names it exactly: then the others need not be expanded.
     let only = arguments.filter.as_deref().filter(|_| arguments.exact);
     let cases = expand(&root, only).map_err(|e| e.to_string())?;

@@ -1,6 +1,7 @@
 //! The command line: parse, call one function, print. One file a verb.
 
 mod bundle;
+mod limits;
 mod list;
 mod print;
 mod recipe;
@@ -45,6 +46,8 @@ enum Verb {
     Run(run::RunArgs),
     /// List the cases.
     List(list::ListArgs),
+    /// The named profiles of limits.
+    Limits,
     /// Pinned software environments.
     #[command(subcommand)]
     Recipe(recipe::Command),
@@ -92,6 +95,7 @@ pub fn main() -> ExitCode {
         }
         Verb::Run(args) => root().and_then(|root| run::run(args, root, store.clone(), *offline, *json)),
         Verb::List(args) => root().and_then(|root| list::list(&args, &root, *json)),
+        Verb::Limits => limits::limits(*json),
         Verb::Recipe(command) => {
             root().and_then(|root| recipe::run(&command, &root, store.as_deref(), *offline, *json))
         }

@@ -7,8 +7,8 @@ use crate::case::Case;
 use crate::observation::Observation;
 use crate::observation::compare::{Comparison, Exact, FloatFigures, NonFinite, Outcome};
 use crate::observation::placement::short;
-use crate::verdict::{Judged, Verdict};
 use crate::verdict::limits::{Limits, LimitsTable, decades};
+use crate::verdict::{Judged, Verdict};
 use std::fmt::Write as _;
 
 /// The snapshot's text.

@@ -188,8 +188,9 @@ fn ended_badly(observation: &Observation) -> Option<Vec<String>> {
         }
         End::TimedOut { limit_s, by } => format!("time limit of {limit_s} s reached at stage {stage}; ended by {by}"),
     }];
-    if let Some(line) = observation.stderr_tail.iter().rev().find(|l| !l.trim().is_empty()) {
-        reasons.push(format!("its last words: {line}"));
+    let said: Vec<&str> = observation.stderr_tail.iter().map(|l| l.trim_end()).filter(|l| !l.is_empty()).collect();
+    if !said.is_empty() {
+        reasons.push(format!("its last words: {}", said.join("\n")));
     }
     Some(reasons)
 }

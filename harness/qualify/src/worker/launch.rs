@@ -119,7 +119,8 @@ impl Worker {
         };
         let (end, facts) = ended.unwrap_or_else(|| {
             let how = self.wait_for_death();
-            let out_of_memory = out_of_memory_kills() > kills_before;
+            // The count is the machine's: it says something of this process only if that was killed in that way.
+            let out_of_memory = how.starts_with("SIGKILL") && out_of_memory_kills() > kills_before;
             (End::Died { how, out_of_memory }, Facts::default())
         });
         let lives = matches!(end, End::Finished | End::Refused { .. });

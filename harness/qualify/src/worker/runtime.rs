@@ -131,8 +131,8 @@ fn load(path: &Utf8Path) -> Result<(Environment, Library), String> {
         .with_telemetry(false)
         .with_logger(Arc::new(|level, _category, _id, location, message| {
             let letter = match level {
-                LogLevel::Verbose => 'V',
-                LogLevel::Info => 'I',
+                // Said while the environment is made, before its level can be set.
+                LogLevel::Verbose | LogLevel::Info => return,
                 LogLevel::Warning => 'W',
                 LogLevel::Error => 'E',
                 LogLevel::Fatal => 'F',

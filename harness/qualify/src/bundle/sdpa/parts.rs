@@ -14,7 +14,9 @@ pub fn parts(spec: &SdpaSpec, name: &str) -> BundleParts {
     let SdpaSpec { batch, heads, sequence, head_dim, .. } = spec;
     BundleParts {
         name: name.to_owned(),
-        description: format!("decomposed attention in {precision} {mask_word}, B={batch} H={heads} S={sequence} D={head_dim}"),
+        description: format!(
+            "decomposed attention in {precision} {mask_word}, B={batch} H={heads} S={sequence} D={head_dim}"
+        ),
         model: graph(spec),
         mask: masked.then(|| Mask { input: "mask".to_owned() }),
         outputs: vec![OutputSpec {

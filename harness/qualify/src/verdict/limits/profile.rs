@@ -63,7 +63,7 @@ pub const PROFILES: &[Profile] = &[
 ];
 
 /// A profile as a row of a table to be printed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct ProfileRow {
     /// Name.
     pub name: &'static str,

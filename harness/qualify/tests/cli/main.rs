@@ -1,0 +1,9 @@
+//! The command line, driven as a user drives it: the real binary, real libraries, throw-away projects.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+mod bad_input;
+mod faults;
+mod project;
+mod resume;
+mod verdicts;

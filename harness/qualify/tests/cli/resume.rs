@@ -1,0 +1,55 @@
+//! A run goes on where an earlier one stopped, and only there.
+
+use super::project::{Project, group};
+use std::fs;
+
+const CASE: &str = "sdpa_fp32/plain";
+
+fn kept(project: &Project, words: &[&str]) -> bool {
+    let run = project.run(words);
+    assert_eq!(run.code, 0, "{}", run.json);
+    run.case(CASE)["kept"].as_bool().unwrap()
+}
+
+#[test]
+fn a_finished_case_is_kept_until_something_that_it_depends_on_changes() {
+    let project = Project::plain("");
+    assert!(!kept(&project, &[]));
+    assert!(kept(&project, &[]));
+    assert!(!kept(&project, &["--rerun"]));
+    assert!(kept(&project, &[]), "what --rerun wrote counts");
+
+    project.edit("golden/cases/cases.toml", "batches", "timeout_s = 7\nbatches");
+    assert!(!kept(&project, &[]), "the case changed");
+
+    project.edit("env-recipes/cpu.toml", "[host]", "[session]\n\"session.use_mmap\" = \"0\"\n\n[host]");
+    assert!(!kept(&project, &[]), "the recipe changed");
+
+    let evidence = project.root.join("target/evidence/cpu/sdpa_fp32__plain/observation.json");
+    let whole = fs::read_to_string(&evidence).unwrap();
+    fs::write(&evidence, &whole[..whole.len() / 2]).unwrap();
+    assert!(!kept(&project, &[]), "the evidence is not whole");
+}
+
+#[test]
+fn a_changed_bundle_is_run_again() {
+    let project = Project::plain("");
+    assert!(!kept(&project, &[]));
+    let bundles = project.root.join("golden/bundles");
+    fs::remove_dir_all(bundles.join("sdpa_fp32")).unwrap();
+    let said = project.say(&["bundle", "export", "sdpa", bundles.join("sdpa_fp32").as_str(), "--sequence", "8"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(!kept(&project, &[]));
+}
+
+#[test]
+fn an_interrupted_run_leaves_whole_evidence_only() {
+    let project = Project::new(&group("sdpa_fp32_masked", "full padded holes allmasked", "timeout_s = 1"));
+    let run = project.run(&["--jobs", "1", "--fault", "hang-deaf@compare", "full"]);
+    assert_eq!(run.code, 1);
+    let folder = project.root.join("target/evidence/cpu");
+    let names: Vec<_> = folder.read_dir_utf8().unwrap().map(|e| e.unwrap().file_name().to_owned()).collect();
+    assert_eq!(names, ["sdpa_fp32_masked__full"]);
+    let run = project.run(&[]);
+    assert_eq!(run.json["verdicts"]["pass"], 4, "{}", run.json);
+}
