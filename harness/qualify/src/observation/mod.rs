@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod figure;
+pub mod memory;
 pub mod placement;
 pub mod profile;
 

@@ -1,6 +1,7 @@
 //! The same as the table for programs: `run --json`.
 
 use crate::observation::Timings;
+use crate::observation::memory::peak_rss_mib;
 use crate::observation::placement::Placement;
 use crate::run::{CaseResult, Late};
 use crate::verdict::OutputMargin;
@@ -19,6 +20,8 @@ pub struct Run<'a> {
     /// Number of cases by verdict.
     verdicts: BTreeMap<String, usize>,
     as_expected: bool,
+    /// Peak resident memory of this process, not of its workers.
+    harness_peak_rss_mib: Option<f64>,
     /// Shared workers that did not end cleanly, in words.
     late_deaths: Vec<&'a str>,
     cases: Vec<Row<'a>>,
@@ -60,6 +63,7 @@ impl<'a> Run<'a> {
             evidence,
             verdicts,
             as_expected: late.is_empty() && results.iter().all(|r| r.judged.verdict.is_as_expected()),
+            harness_peak_rss_mib: peak_rss_mib(),
             late_deaths: late.iter().map(|l| l.0.as_str()).collect(),
             cases: results.iter().map(row).collect(),
         }

@@ -4,6 +4,7 @@ use super::runtime::{Runtime, Seen, SessionPlan, Source, end_profiling, see, val
 use super::{OutputRequest, Request};
 use crate::bundle::{ArrayRef, NamedArray};
 use crate::observation::compare::{CompareError, Elements, Rows, TensorView, compare, compare_exact_integers};
+use crate::observation::memory::peak_rss_mib;
 use crate::observation::placement::{GraphNode, Placement};
 use crate::observation::profile::{ProfiledNode, nodes};
 use crate::observation::{Facts, Graph, Output, Probe, Stage};
@@ -263,12 +264,4 @@ fn view_seen<'a>(seen: &'a Seen<'_>) -> Result<TensorView<'a>, CompareError> {
         Seen::Bytes(dtype, shape, bytes) => TensorView::new(*dtype, shape, Elements::Bytes(bytes)),
         Seen::Strings(shape, strings) => TensorView::new(DataType::String, shape, Elements::Strings(strings)),
     }
-}
-
-/// The peak resident set of this process so far (`VmHWM`).
-fn peak_rss_mib() -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
-    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib / 1024.0)
 }
