@@ -127,6 +127,9 @@ impl Bundle {
         for output in &case.outputs {
             let place = format!("output `{}`", output.name);
             let value = find(&signature.outputs, &output.name).map_err(|e| fault(&place, e))?;
+            if matches!(value.kind, ValueKind::Sequence | ValueKind::Other) {
+                return Err(fault(&place, format!("the model gives `{value}`, and only tensors can be compared")));
+            }
             let info = self.look_at(&subject, &place, &output.array)?;
             if let Some(wanted) = value.dtype.filter(|d| !can_judge(info.dtype, *d)) {
                 let problem = format!(

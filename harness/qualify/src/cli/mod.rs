@@ -102,8 +102,17 @@ pub fn main() -> ExitCode {
         Verb::Bundle(command) => bundle::run(&command, *json),
     };
     outcome.unwrap_or_else(|failure| {
-        eprintln!("error: {:#}", failure.error);
+        eprintln!("error: {}", paragraph(&failure.error));
         ExitCode::from(failure.code)
+    })
+}
+
+/// An error with its causes; one whose text stands in its effect's text already is not said again.
+fn paragraph(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
+        "" => cause,
+        said if said.contains(&cause) => text,
+        _ => format!("{text}: {cause}"),
     })
 }
 

@@ -13,6 +13,9 @@ use std::io;
 /// Version of the evidence folder's form.
 pub const FORMAT: u32 = 1;
 
+/// How the names of folders begin that are being filled; the process id follows.
+const DRAFT: &str = ".part-";
+
 /// What a finished case depends on: if none of it changed, the case need not run again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -116,13 +119,25 @@ impl Store {
         finished.then_some(Kept { observation, judged })
     }
 
+    /// Removes what processes that are gone left half filled. What cannot be removed stays: it is in nobody's way.
+    pub fn sweep(&self, recipe: &str) {
+        let Ok(entries) = self.root.join(recipe).read_dir_utf8() else { return };
+        for entry in entries.flatten() {
+            let process = entry.file_name().strip_prefix(DRAFT).and_then(|rest| rest.split('-').next());
+            if process.is_some_and(|pid| !Utf8Path::new("/proc").join(pid).exists()) {
+                let _ = std::fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+
     /// Begins a case's evidence in a folder beside its place.
     pub fn draft(&self, recipe: &str, case: &str) -> Result<Draft, EvidenceError> {
         let place = self.place(recipe, case);
         let parent = self.root.join(recipe);
         let failed = |source| EvidenceError { path: parent.clone(), source };
         std::fs::create_dir_all(&parent).map_err(failed)?;
-        let folder = tempfile::Builder::new().prefix(".part-").tempdir_in(&parent).map_err(failed)?;
+        let prefix = format!("{DRAFT}{}-", std::process::id());
+        let folder = tempfile::Builder::new().prefix(&prefix).tempdir_in(&parent).map_err(failed)?;
         let path = Utf8PathBuf::from_path_buf(folder.path().to_owned())
             .map_err(|_| failed(io::Error::other("the folder's name is not UTF-8")))?;
         Ok(Draft { folder, path, place })
@@ -172,7 +187,8 @@ fn replace(new: &Utf8Path, old: &Utf8Path) -> io::Result<()> {
         match std::fs::rename(new, old) {
             Err(e) if matches!(e.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists) => {
                 let parent = old.parent().unwrap_or(Utf8Path::new("."));
-                let aside = tempfile::Builder::new().prefix(".old-").tempdir_in(parent)?;
+                let prefix = format!("{DRAFT}{}-", std::process::id());
+                let aside = tempfile::Builder::new().prefix(&prefix).tempdir_in(parent)?;
                 match std::fs::rename(old, aside.path()) {
                     // Another process took it away first: then the place is free, or taken anew.
                     Err(e) if e.kind() == io::ErrorKind::NotFound => {}

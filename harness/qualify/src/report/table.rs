@@ -106,7 +106,11 @@ fn margins(result: &CaseResult) -> String {
 /// `momentum: max_abs 3.10e-6 of 1.00e-5 (valid rows), passes from atol 3.10e-6`.
 fn margin(output: &OutputMargin) -> String {
     let worst = output.worst.as_ref().map_or_else(|| "nothing to measure".to_owned(), ToString::to_string);
-    let passes = output.would_pass.map_or_else(String::new, |atol| format!(", passes from atol {atol}"));
+    let passes = match output.would_pass {
+        Some(atol) if atol.0.is_finite() => format!(", passes from atol {atol}"),
+        Some(_) => ", passes with no atol".to_owned(),
+        None => String::new(),
+    };
     format!("{}: {worst}{passes}", output.name)
 }
 

@@ -157,8 +157,10 @@ impl Qualification {
         let store = Store::locate(settings.store.as_deref())?;
         let (_, binary_sha256) = digest::of_file(&settings.program)
             .map_err(|source| RunError::Program { path: settings.program.clone(), source })?;
+        let evidence = evidence::Store::new(settings.evidence.clone());
+        evidence.sweep(&settings.recipe);
         Ok(Self {
-            evidence: evidence::Store::new(settings.evidence.clone()),
+            evidence,
             settings,
             resolved,
             lock,

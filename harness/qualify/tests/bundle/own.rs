@@ -97,6 +97,20 @@ fn a_bundle_that_would_not_verify_is_not_written() {
 }
 
 #[test]
+fn an_output_that_is_no_tensor_cannot_be_compared() {
+    use onnx_graph::proto::{ModelProto, TypeProto, type_proto};
+    use prost::Message as _;
+    let (_keep, dir) = folder();
+    let mut parts = parts();
+    let mut model = ModelProto::decode(parts.model.encode().unwrap().as_slice()).unwrap();
+    let sequence = type_proto::Value::SequenceType(Box::default());
+    model.graph.as_mut().unwrap().output[0].r#type = Some(TypeProto { value: Some(sequence), denotation: None });
+    parts.model = onnx_graph::Model::from_bytes(model.encode_to_vec().into()).unwrap();
+    let e = bundle::write(&dir.join("b"), &parts).unwrap_err().to_string();
+    assert!(e.contains("the model gives `output sequence`, and only tensors can be compared"), "{e}");
+}
+
+#[test]
 fn any_flipped_byte_in_any_file_is_refused() {
     let (_keep, dir) = folder();
     let bundle = written(&dir);

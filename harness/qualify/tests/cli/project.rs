@@ -1,6 +1,9 @@
 //! A throw-away project: the repository's recipes and bundles beside cases of its own.
 
 use camino::{Utf8Path, Utf8PathBuf};
+use onnx_graph::builder::Builder;
+use onnx_graph::{DataType, Dim, Tensor};
+use ort_qualify::bundle::{BundleParts, CaseParts, OutputParts, Provenance, write};
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Output};
@@ -132,4 +135,32 @@ pub fn copy(from: &Utf8Path, to: &Utf8Path) {
             fs::copy(entry.path(), &target).unwrap();
         }
     }
+}
+
+/// A bundle of one Identity node fed with 1 and 2; the builder is changed by `change` before anything else.
+pub fn identity(project: &Project, name: &str, reference: [f32; 2], change: impl FnOnce(&mut Builder)) {
+    let mut g = Builder::new("identity");
+    g.opset("", 20).ir_version(10).producer("a test", "1");
+    change(&mut g);
+    let x = g.input("x", DataType::Float32, &[Dim::Fixed(2)]);
+    let y = g.node("same", "Identity", &[&x]).makes("y");
+    g.output(&y, DataType::Float32, &[Dim::Fixed(2)]);
+    let values = |v: [f32; 2]| Tensor::from_values(&[2], &v).unwrap();
+    let case = CaseParts {
+        name: "plain".into(),
+        description: String::new(),
+        inputs: vec![("x".into(), values([1.0, 2.0]))],
+        outputs: vec![OutputParts { name: "y".into(), reference: values(reference), baseline: None }],
+        probes: Vec::new(),
+    };
+    let parts = BundleParts {
+        name: name.into(),
+        description: String::new(),
+        model: g.build().unwrap(),
+        mask: None,
+        outputs: Vec::new(),
+        cases: vec![case],
+        provenance: Provenance::default(),
+    };
+    write(&project.root.join("golden/bundles").join(name), &parts).unwrap();
 }

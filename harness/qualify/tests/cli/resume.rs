@@ -43,6 +43,20 @@ fn a_changed_bundle_is_run_again() {
 }
 
 #[test]
+fn what_a_killed_run_left_half_filled_is_swept_by_the_next_and_that_of_others_is_not() {
+    let project = Project::plain("");
+    assert!(!kept(&project, &[]));
+    let folder = project.root.join("target/evidence/cpu");
+    let mut gone = std::process::Command::new("true").spawn().unwrap();
+    gone.wait().unwrap();
+    let (left, others) = (format!(".part-{}-x", gone.id()), format!(".part-{}-x", std::process::id()));
+    fs::create_dir(folder.join(&left)).unwrap();
+    fs::create_dir(folder.join(&others)).unwrap();
+    assert!(kept(&project, &[]));
+    assert!(!folder.join(left).exists() && folder.join(others).exists());
+}
+
+#[test]
 fn an_interrupted_run_leaves_whole_evidence_only() {
     let project = Project::new(&group("sdpa_fp32_masked", "full padded holes allmasked", "timeout_s = 1"));
     let run = project.run(&["--jobs", "1", "--fault", "hang-deaf@compare", "full"]);

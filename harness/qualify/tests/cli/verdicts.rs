@@ -1,6 +1,6 @@
 //! Exit codes and verdicts of runs that go as they should, or as they are known to.
 
-use super::project::{Project, group};
+use super::project::{Project, group, identity};
 use std::process::Stdio;
 
 #[test]
@@ -31,6 +31,20 @@ fn a_limit_that_is_exceeded_is_1_and_says_where_and_what_would_pass() {
     let passes = run.case("sdpa_fp32/plain")["outputs"][0]["would_pass"].as_f64().unwrap();
     let project = Project::plain(&format!("limits = {{ max_abs = {passes:e} }}"));
     assert_eq!(project.run(&[]).code, 0, "the tolerance that was said to just pass, passes");
+}
+
+#[test]
+fn a_nan_on_one_side_is_what_the_table_and_the_reason_show() {
+    let project = Project::new(&group("nan", "plain", "limits = \"fp32\""));
+    identity(&project, "nan", [1.0, f32::NAN], |_| {});
+    let said = project.say(&["run"]);
+    assert_eq!(said.code, 1, "{}", said.stderr);
+    for wanted in [
+        "y: 1 elements NaN or infinite on one side only (valid rows), passes with no atol",
+        "at 1 of 2 elements, first at [1]: got 2.0, reference NaN",
+    ] {
+        assert!(said.stdout.contains(wanted), "{wanted:?} is not in {}", said.stdout);
+    }
 }
 
 #[test]

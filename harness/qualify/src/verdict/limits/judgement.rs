@@ -28,7 +28,8 @@ pub struct Judgement {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Margin {
-    /// Which limit (`max_abs`, `baseline_factor`, ...).
+    /// Which limit (`max_abs`, `baseline_factor`, ...); `nonfinite` for values that are NaN or infinite on one side only,
+    /// `exact` for outputs that must be equal: both count elements, and none may be there.
     pub limit: String,
     /// On `valid` or `masked` rows.
     pub rows: String,
@@ -88,6 +89,7 @@ impl Judge<'_> {
 
     fn nonfinite(&mut self, rows: &str, f: &FloatFigures) {
         if f.nonfinite_mismatched > 0 {
+            self.margin("nonfinite", rows, f.nonfinite_mismatched as f64, 0.0);
             let first =
                 f.first_nonfinite_mismatch.as_ref().map_or_else(String::new, |e| format!(", first at {}", pair(e)));
             self.reasons.push(format!(
@@ -225,10 +227,15 @@ impl Judge<'_> {
 }
 
 impl fmt::Display for Margin {
-    /// `max_abs 3.10e-6 of 1.00e-5 (masked rows)`.
+    /// `max_abs 3.10e-6 of 1.00e-5 (masked rows)`, `equal (valid rows)`, `3 elements differ (valid rows)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { limit, rows, figure, bound } = self;
-        write!(f, "{limit} {figure} of {bound} ({rows} rows)")
+        match (limit.as_str(), figure.0) {
+            ("exact", 0.0) => write!(f, "equal ({rows} rows)"),
+            ("exact", n) => write!(f, "{n} elements differ ({rows} rows)"),
+            ("nonfinite", n) => write!(f, "{n} elements NaN or infinite on one side only ({rows} rows)"),
+            _ => write!(f, "{limit} {figure} of {bound} ({rows} rows)"),
+        }
     }
 }
 
