@@ -1,7 +1,9 @@
 //! `ort-qualify recipe`: what the recipes are, and their prefixes in the store.
 
 use super::{Failure, print};
-use crate::recipe::{Lock, Options, Prefix, Progress, RealiseError, Recipe, RecipeError, Resolved, Store};
+use crate::recipe::{
+    self, Disagreement, Lock, Options, Prefix, Progress, RealiseError, Recipe, RecipeError, Resolved, Store,
+};
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::Subcommand;
 use indicatif::BinaryBytes;
@@ -26,6 +28,12 @@ pub enum Command {
         #[arg(long)]
         repair: bool,
     },
+    /// Look up what recipes want and the lock has not, and drop from it what none wants.
+    Lock {
+        /// Change nothing; 1 if lock and recipes disagree.
+        #[arg(long)]
+        check: bool,
+    },
     /// Hold every installed file of a recipe against its record.
     Verify {
         /// The recipe.
@@ -45,6 +53,12 @@ pub fn run(
     let lock = Lock::load(root)?;
     let resolve = |name: &str| Ok::<_, Failure>(Recipe::load(root, name)?.resolve(&lock)?);
     match command {
+        Command::Lock { check: true } => check_lock(&Disagreement::of(&lock, &Recipe::list(root)?), &lock, json),
+        Command::Lock { check: false } => {
+            let options = Options { offline, ..Options::new(root) };
+            let made = recipe::lock(root, &options, &Progress::to_stderr())?;
+            report_lock(&made, json, ["locked", "dropped"]).map(|()| ExitCode::SUCCESS)
+        }
         Command::List => list(&Recipe::list(root)?, &lock, &store, json),
         Command::Show { name } => show(&resolve(name)?, &store, json),
         Command::Realise { name, repair } => {
@@ -65,6 +79,34 @@ pub fn run(
             report(&prefix, json, &format!("{}: {} files, {size}, all as installed", prefix.dir, prefix.files.len()))
         }
     }
+}
+
+fn check_lock(found: &Disagreement, lock: &Lock, json: bool) -> Result<ExitCode, Failure> {
+    report_lock(found, json, ["not locked", "wanted by no recipe"])?;
+    if found.is_none() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !json {
+        print::line(format!("{} disagrees with the recipes; `ort-qualify recipe lock` mends it", lock.path))?;
+    }
+    Ok(ExitCode::FAILURE)
+}
+
+/// Says what was missing from the lock and what too much, each under its word.
+fn report_lock(found: &Disagreement, json: bool, [missing, unused]: [&str; 2]) -> Result<(), Failure> {
+    if json {
+        return print::json(found);
+    }
+    for (recipe, wanted) in &found.missing {
+        print::line(format!("{missing}: {} {} of `{}`, for {recipe}", wanted.name, wanted.version, wanted.index))?;
+    }
+    for label in &found.unused {
+        print::line(format!("{unused}: {label}"))?;
+    }
+    if found.is_none() {
+        print::line("the lock and the recipes agree")?;
+    }
+    Ok(())
 }
 
 impl From<RecipeError> for Failure {

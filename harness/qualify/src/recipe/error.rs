@@ -62,6 +62,18 @@ pub enum RecipeError {
         /// Which lock file.
         lock: Utf8PathBuf,
     },
+    /// The index does not give what is wanted.
+    #[error("cannot lock {artifact} of `{index}`, which recipe `{recipe}` wants: {problem}")]
+    LookUp {
+        /// Which recipe.
+        recipe: String,
+        /// Name and version.
+        artifact: String,
+        /// The index by word.
+        index: String,
+        /// What is wrong.
+        problem: String,
+    },
     /// The artifact's hash is not known, so nothing could tell the right file from another.
     #[error(
         "recipe `{recipe}` cannot be realised: no SHA-256 is recorded for {artifact} of `{index}` ({reason}), and what \

@@ -1,7 +1,7 @@
 //! uv (or, to fetch uv itself, pip): found, run through xshell, and understood when it fails.
 
-use super::{Cause, Options, RealiseError, Resolved, index};
-use camino::Utf8Path;
+use super::{Artifact, Cause, Lock, Options, RealiseError, Recipe, Resolved, Wanted, index};
+use camino::{Utf8Path, Utf8PathBuf};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -113,6 +113,45 @@ impl Installer {
             });
         }
         Ok(())
+    }
+
+    /// What the index has of one artifact, as a `pylock.toml`; else why that cannot be known. uv only.
+    pub(super) fn compile(&self, options: &Options, wanted: &Wanted, scratch: &Utf8Path) -> Result<String, String> {
+        let Self::Uv { program, .. } = self else { return Err("uv is needed for this".to_owned()) };
+        let (input, output) = (scratch.join("wanted.in"), scratch.join("pylock.wanted.toml"));
+        let Wanted { name, version, python, platform, .. } = wanted;
+        std::fs::write(&input, format!("{name}=={version}\n")).map_err(|e| format!("cannot write {input}: {e}"))?;
+        let ran = run(options, |shell| {
+            let uv = cmd!(
+                shell,
+                "{program} pip compile --no-deps --format pylock.toml --only-binary :all: --quiet --color never
+                 --python-version {python} --python-platform {platform} --output-file {output} {input}"
+            )
+            // Nothing is run: any Python will do, and none need be fetched.
+            .env("UV_PYTHON_DOWNLOADS", "never");
+            match index::from_pip(options) {
+                Some(index) => uv.env("UV_DEFAULT_INDEX", index),
+                None => uv,
+            }
+        })?;
+        if !ran.status.success() {
+            return Err(last_lines(&String::from_utf8_lossy(&ran.stderr)));
+        }
+        std::fs::read_to_string(&output).map_err(|e| format!("cannot read {output}: {e}"))
+    }
+
+    /// Fetches one artifact into `scratch`, which its hash must allow.
+    pub(super) fn install_one(
+        &self,
+        options: &Options,
+        recipe: &str,
+        wanted: &Wanted,
+        artifact: &Artifact,
+        scratch: &Utf8Path,
+    ) -> Result<(), RealiseError> {
+        let recipe = Recipe { artifact: vec![wanted.clone()], ..Recipe::load(&options.root, recipe)? };
+        let lock = Lock { path: Utf8PathBuf::new(), artifacts: vec![artifact.clone()] };
+        self.install(options, &recipe.resolve(&lock)?, &scratch.join("tree"), scratch)
     }
 
     fn command<'a>(

@@ -1,6 +1,6 @@
 //! The lock: which file each wanted artifact is, and where its hash comes from.
 
-use super::{FOLDER, Recipe, RecipeError, Wanted, description::stays_inside};
+use super::{FOLDER, Recipe, RecipeError, Wanted, check::stays_inside};
 use crate::digest;
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
@@ -90,9 +90,9 @@ impl TryFrom<String> for HashSource {
 }
 
 /// The file as it is written.
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Mirror {
+pub(super) struct Mirror {
     format: u32,
     artifacts: Vec<Artifact>,
 }
@@ -123,6 +123,11 @@ impl Lock {
         }
     }
 
+    /// The lock as it is written.
+    pub(super) fn mirror(&self) -> Mirror {
+        Mirror { format: FORMAT, artifacts: self.artifacts.clone() }
+    }
+
     /// The file that is wanted, if the lock has it.
     pub fn find(&self, wanted: &Wanted) -> Option<&Artifact> {
         self.artifacts.iter().find(|a| a.is(wanted))
@@ -136,7 +141,7 @@ impl Lock {
 }
 
 impl Artifact {
-    fn is(&self, wanted: &Wanted) -> bool {
+    pub(super) fn is(&self, wanted: &Wanted) -> bool {
         (&self.index, &self.name, &self.version) == (&wanted.index, &wanted.name, &wanted.version)
     }
 

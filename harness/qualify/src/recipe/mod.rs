@@ -5,23 +5,28 @@
 //! Fetching and unpacking is uv's work ([`installer`]); this module only decides what, checks it and keeps it.
 
 mod cause;
+mod check;
 mod description;
 mod error;
+mod extend;
 mod host;
 mod index;
 mod installer;
 mod lock;
+mod locking;
 mod prefix;
 mod progress;
 mod resolved;
 mod store;
 mod tree;
+mod wheel;
 
 pub use cause::Cause;
-pub use description::{Data, Host, Kind, Library, Provider, Recipe, Tool, Wanted, Worker};
+pub use description::{Append, Data, Host, Kind, Library, Provider, Recipe, Tool, Wanted, Worker};
 pub use error::{RealiseError, RecipeError};
 pub use host::{HostMismatch, glibc};
 pub use lock::{Artifact, HashSource, Lock};
+pub use locking::{Disagreement, lock};
 pub use prefix::{Altered, Prefix};
 pub use progress::Progress;
 pub use resolved::{Pinned, Resolved};

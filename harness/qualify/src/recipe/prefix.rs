@@ -2,7 +2,7 @@
 
 use super::description::PREFIX_VARIABLE;
 use super::tree::{self, TreeFile};
-use super::{Kind, Pinned, Progress, Provider, RealiseError, RecipeError, Resolved};
+use super::{Append, Kind, Pinned, Progress, Provider, RealiseError, RecipeError, Resolved};
 use crate::{atomic, digest, nearest};
 use camino::{Utf8Path, Utf8PathBuf};
 use rayon::prelude::*;
@@ -142,19 +142,41 @@ impl Prefix {
         self.resolved.recipe.library_dirs.iter().map(|dir| self.tree().join(dir)).collect()
     }
 
+    /// The library of the plugin provider, if it is one (stacks only).
+    pub fn plugin(&self) -> Option<Utf8PathBuf> {
+        let plugin = self.resolved.recipe.provider.as_ref()?.plugin.as_ref()?;
+        Some(self.tree().join(plugin))
+    }
+
     /// The variables that a worker's environment must have: the recipe's own, and `LD_LIBRARY_PATH` where it names
-    /// library directories. What the caller's environment holds is not looked at.
-    pub fn env(&self) -> BTreeMap<String, String> {
+    /// library directories. `inherited` gives what the caller's environment holds, to which some are added.
+    pub fn env(&self, inherited: impl Fn(&str) -> Option<String>) -> BTreeMap<String, String> {
         let tree = self.tree();
-        let own = self.resolved.recipe.env.iter();
-        let mut env: BTreeMap<String, String> =
-            own.map(|(name, value)| (name.clone(), value.replace(PREFIX_VARIABLE, tree.as_str()))).collect();
+        let recipe = &self.resolved.recipe;
+        let filled = |value: &str| value.replace(PREFIX_VARIABLE, tree.as_str());
+        let own = recipe.env.iter().map(|(name, value)| (name.clone(), filled(value)));
+        let added = recipe.append.iter().map(|(name, Append { value, separator })| {
+            let before = inherited(name).filter(|text| !text.is_empty());
+            (name.clone(), before.map_or_else(|| filled(value), |text| text + separator + &filled(value)))
+        });
+        let mut env: BTreeMap<String, String> = own.chain(added).collect();
         let dirs = self.library_dirs();
         if !dirs.is_empty() {
             let dirs: Vec<&str> = dirs.iter().map(|dir| dir.as_str()).collect();
             env.insert("LD_LIBRARY_PATH".to_owned(), dirs.join(":"));
         }
         env
+    }
+
+    /// Those of the caller's variables that a worker must not inherit.
+    pub fn unset(&self, inherited: impl Iterator<Item = String>) -> Vec<String> {
+        let unwanted = |name: &String| {
+            self.resolved.recipe.unset.iter().any(|pattern| match pattern.strip_suffix('*') {
+                Some(beginning) => name.starts_with(beginning),
+                None => name == pattern,
+            })
+        };
+        inherited.filter(unwanted).collect()
     }
 
     /// The program (tools only).

@@ -243,7 +243,8 @@ impl Qualification {
         Ok(Launch {
             program: self.settings.program.clone(),
             prefix: Vec::new(),
-            env: prefix.env(),
+            env: prefix.env(|name| std::env::var(name).ok()),
+            unset: prefix.unset(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok())),
             memory_limit_mib: prefix.memory_limit_mib(),
         })
     }
@@ -296,6 +297,7 @@ impl Qualification {
                 library,
                 library_version: version.to_owned(),
                 provider: provider.clone(),
+                plugin: prefix.plugin(),
                 session: prefix.session().clone(),
                 threads: self.settings.threads,
                 fallback_allowed: case.fallback == Fallback::Allowed,

@@ -33,6 +33,8 @@ pub struct Launch {
     pub prefix: Vec<String>,
     /// Environment variables to set before the process starts, and so before any library loads.
     pub env: BTreeMap<String, String>,
+    /// Environment variables that the process must not inherit.
+    pub unset: Vec<String>,
     /// Address space limit in MiB; `None` for none.
     pub memory_limit_mib: Option<u64>,
 }
@@ -64,6 +66,9 @@ impl Worker {
         command.args(&words[1..]).arg("worker");
         if let Some(limit) = launch.memory_limit_mib {
             command.args(["--memory-limit-mib", &limit.to_string()]);
+        }
+        for name in &launch.unset {
+            command.env_remove(name);
         }
         command
             .envs(&launch.env)

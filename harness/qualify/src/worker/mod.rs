@@ -34,6 +34,8 @@ pub struct Request {
     pub library_version: String,
     /// The provider to ask for.
     pub provider: Provider,
+    /// The plugin provider's library, to be registered under the provider's name.
+    pub plugin: Option<Utf8PathBuf>,
     /// Session configuration entries.
     pub session: BTreeMap<String, String>,
     /// Threads inside an operator; 0 leaves it to the library.

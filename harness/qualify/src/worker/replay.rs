@@ -46,6 +46,9 @@ pub(super) fn replay(
     enter(Stage::Load)?;
     let clock = Instant::now();
     facts.library = Some(runtime.library(&request.library, &request.library_version)?.clone());
+    if let Some(plugin) = &request.plugin {
+        runtime.register(&request.provider.name, plugin)?;
+    }
     facts.timings.library_ms = Some(ms(clock));
     let clock = Instant::now();
     // External data of a model given as bytes is looked for in the working directory.

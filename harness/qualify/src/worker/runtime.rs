@@ -12,12 +12,15 @@ use ort::logging::LogLevel;
 use ort::session::Session;
 use ort::session::builder::SessionBuilder;
 use ort::value::{DynTensorValueType, DynValue, TensorElementType};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The library once it is loaded.
 #[derive(Default)]
 pub(super) struct Runtime {
     loaded: Option<(Environment, Library)>,
+    /// Plugin libraries that are registered, by provider.
+    plugins: BTreeMap<String, Utf8PathBuf>,
 }
 
 /// How a session is made.
@@ -60,6 +63,23 @@ impl Runtime {
         Ok(library)
     }
 
+    /// Registers a plugin provider's library under the provider's name, once.
+    pub fn register(&mut self, name: &str, path: &Utf8Path) -> Result<(), String> {
+        let (environment, _) = self.loaded.as_ref().ok_or("no library is loaded")?;
+        match self.plugins.get(name) {
+            Some(registered) if registered == path => return Ok(()),
+            Some(registered) => {
+                return Err(format!("provider `{name}` is registered from {registered} and cannot be from {path}"));
+            }
+            None => {}
+        }
+        environment
+            .register_ep_library(name, path)
+            .map_err(|e| format!("cannot register the provider library {path}: {}", e.message()))?;
+        self.plugins.insert(name.to_owned(), path.to_owned());
+        Ok(())
+    }
+
     /// Makes a session.
     pub fn session(&self, source: &Source<'_>, plan: &SessionPlan<'_>) -> Result<Session, String> {
         let (environment, _) = self.loaded.as_ref().ok_or("no library is loaded")?;
@@ -93,11 +113,36 @@ fn builder(environment: &Environment, plan: &SessionPlan<'_>) -> ort::Result<Ses
         // The default policy of newer libraries may pick a plugin provider: no automatic choice is wanted.
         return Ok(builder);
     }
-    append(&mut builder, provider)?;
+    if request.plugin.is_some() {
+        builder = append_plugin(builder, environment, provider)?;
+    } else {
+        append(&mut builder, provider)?;
+    }
     if !plan.fallback_allowed {
         builder = builder.with_disable_cpu_fallback()?;
     }
     Ok(builder)
+}
+
+/// The devices that a registered plugin provider offers, with options under its name.
+fn append_plugin(
+    builder: SessionBuilder,
+    environment: &Environment,
+    provider: &Provider,
+) -> ort::Result<SessionBuilder> {
+    let name = provider.registered();
+    let devices: Vec<_> = environment.devices().filter(|device| device.ep().is_ok_and(|ep| ep == name)).collect();
+    // An empty list would silently give a CPU session.
+    if devices.is_empty() {
+        let offered: Vec<_> = environment.devices().filter_map(|d| d.ep().ok()).collect();
+        return Err(ort::Error::new(format!(
+            "the plugin offers no device of provider `{name}`; there are devices of {}",
+            offered.join(", ")
+        )));
+    }
+    let options: Vec<_> =
+        provider.options.iter().map(|(key, value)| (format!("{name}.{key}"), value.clone())).collect();
+    Ok(builder.with_devices(devices, Some(&options))?)
 }
 
 /// CUDA is not reachable by name; everything else is, and with options that the crate does not know of.

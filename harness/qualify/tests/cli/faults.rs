@@ -113,6 +113,7 @@ fn launch(prefix: &[&str]) -> Launch {
         program: env!("CARGO_BIN_EXE_ort-qualify").into(),
         prefix: prefix.iter().map(|&word| word.to_owned()).collect(),
         env: [].into(),
+        unset: Vec::new(),
         memory_limit_mib: None,
     }
 }

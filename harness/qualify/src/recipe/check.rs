@@ -1,0 +1,124 @@
+//! What the types of a recipe cannot say: which tables a kind has, and which texts are sane.
+
+use super::description::PREFIX_VARIABLE;
+use super::{Kind, Recipe, Wanted, host};
+use camino::{Utf8Component, Utf8Path};
+
+impl Recipe {
+    /// Refuses what makes no sense. Gives field and problem.
+    pub(super) fn check(&self) -> Result<(), (String, String)> {
+        let fail = |field: &str, problem: String| Err((field.to_owned(), problem));
+        let tables = [
+            ("library", self.library.is_some(), Kind::Stack),
+            ("provider", self.provider.is_some(), Kind::Stack),
+            ("tool", self.tool.is_some(), Kind::Tool),
+            ("data", self.data.is_some(), Kind::Data),
+        ];
+        for (table, present, kind) in tables {
+            match (present, kind == self.kind) {
+                (false, true) => return fail(table, format!("a recipe of kind `{}` needs this table", kind.word())),
+                (true, false) => return fail(table, format!("only recipes of kind `{}` have it", kind.word())),
+                _ => {}
+            }
+        }
+        if self.artifact.is_empty() {
+            return fail("artifact", "a recipe installs at least one artifact".to_owned());
+        }
+        for (i, wanted) in self.artifact.iter().enumerate() {
+            wanted.check().map_err(|(field, problem)| (format!("artifact[{i}].{field}"), problem))?;
+            if self.artifact[..i].iter().any(|other| other.name == wanted.name) {
+                return fail(&format!("artifact[{i}].name"), format!("`{}` is named twice", wanted.name));
+            }
+        }
+        let paths = [
+            ("library.path", self.library.as_ref().map(|t| &t.path)),
+            ("tool.path", self.tool.as_ref().map(|t| &t.path)),
+            ("data.path", self.data.as_ref().map(|t| &t.path)),
+            ("provider.plugin", self.provider.as_ref().and_then(|p| p.plugin.as_ref())),
+        ];
+        let dirs = self.library_dirs.iter().map(|dir| ("library_dirs", Some(dir)));
+        for (field, path) in paths.into_iter().chain(dirs) {
+            if let Some(path) = path.filter(|p| !stays_inside(p)) {
+                return fail(
+                    field,
+                    format!("`{path}` must be a relative path below the installed files, without `..`"),
+                );
+            }
+        }
+        if self.env.contains_key("LD_LIBRARY_PATH") {
+            return fail("env.LD_LIBRARY_PATH", "name the directories in `library_dirs` instead".to_owned());
+        }
+        let appended = self.append.iter().map(|(name, append)| (name, &append.value));
+        if let Some((name, value)) =
+            self.env.iter().chain(appended).find(|(_, v)| v.replace(PREFIX_VARIABLE, "").contains("${"))
+        {
+            return fail(&format!("env.{name}"), format!("`{value}`: only {PREFIX_VARIABLE} is known here"));
+        }
+        if let Some(text) = self.host.as_ref().and_then(|h| h.glibc.as_ref()).filter(|t| host::version(t).is_none()) {
+            return fail("host.glibc", format!("`{text}` is not a version such as \"2.28\""));
+        }
+        Ok(())
+    }
+}
+
+impl Wanted {
+    /// Texts end on the command line of uv and in its requirements file: only plain words pass. Gives field and problem.
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        for (field, text) in [("name", &self.name), ("version", &self.version), ("platform", &self.platform)] {
+            let starts_well = text.starts_with(|c: char| c.is_ascii_alphanumeric());
+            if !starts_well || !text.chars().all(|c| c.is_ascii_alphanumeric() || "._-+".contains(c)) {
+                return Err((field, format!("`{text}` must be letters, digits and `._-+`, a letter or digit first")));
+            }
+        }
+        if host::version(&self.python).is_none() {
+            return Err(("python", format!("`{}` is not a version such as \"3.12\"", self.python)));
+        }
+        if self.index != "pypi" {
+            return Err(("index", format!("`{}` is not known; known are: pypi", self.index)));
+        }
+        Ok(())
+    }
+}
+
+/// Is `path` relative, not empty and free of `..`?
+pub(super) fn stays_inside(path: &Utf8Path) -> bool {
+    !path.as_str().is_empty() && path.components().all(|c| matches!(c, Utf8Component::Normal(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::toml_file;
+
+    const CPU: &str = include_str!("../../../../env-recipes/cpu.toml");
+
+    fn problem_after(find: &str, replace: &str) -> String {
+        assert!(CPU.contains(find), "the recipe no longer holds `{find}`");
+        let recipe: Recipe = toml_file::parse("cpu.toml".into(), &CPU.replace(find, replace)).unwrap();
+        recipe.check().map_or_else(|(field, problem)| format!("{field}: {problem}"), |()| "accepted".to_owned())
+    }
+
+    #[test]
+    fn what_the_types_cannot_refuse_is_refused_by_field() {
+        for (find, replace, told) in [
+            ("[provider]\nname = \"cpu\"", "", "provider: a recipe of kind `stack` needs this table"),
+            ("kind = \"stack\"", "kind = \"tool\"", "library: only recipes of kind `stack` have it"),
+            (
+                "\"onnxruntime/capi/",
+                "\"../capi/",
+                "library.path: `../capi/libonnxruntime.so.1.32.0` must be a relative",
+            ),
+            ("\"onnxruntime/capi/", "\"/capi/", "library.path: `/capi/libonnxruntime.so.1.32.0` must be a relative"),
+            ("[host]", "[env]\nX = \"${HOME}/x\"\n[host]", "env.X: `${HOME}/x`: only ${PREFIX} is known"),
+            ("[host]", "[env]\nLD_LIBRARY_PATH = \"x\"\n[host]", "env.LD_LIBRARY_PATH: name the directories in"),
+            ("index = \"pypi\"", "index = \"pipy\"", "artifact[0].index: `pipy` is not known; known are: pypi"),
+            ("name = \"onnxruntime\"", "name = \"-r evil\"", "artifact[0].name: `-r evil` must be"),
+            ("python = \"3.12\"", "python = \"three\"", "artifact[0].python: `three` is not a version"),
+            ("glibc = \"2.28\"", "glibc = \"new\"", "host.glibc: `new` is not a version"),
+        ] {
+            let found = problem_after(find, replace);
+            assert!(found.starts_with(told), "{found}");
+        }
+        assert_eq!(problem_after("cpu\"", "cpu\""), "accepted");
+    }
+}
