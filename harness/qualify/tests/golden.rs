@@ -47,7 +47,7 @@ fn prepare(arguments: &Arguments) -> Result<(Vec<Trial>, Arc<Seats>), String> {
     let seats = Arc::new(Seats::default());
     let mut skipped: BTreeMap<String, usize> = BTreeMap::new();
     let mut trials = Vec::new();
-    for case in cases {
+    for case in cases.into_iter().filter(|case| case.is_for(&qualification.settings().recipe)) {
         let skip = qualification.skip_reason(&case);
         let (qualification, seats) = (Arc::clone(&qualification), Arc::clone(&seats));
         let (name, ignored) = (case.name.clone(), skip.is_some());

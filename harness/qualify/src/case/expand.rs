@@ -15,6 +15,7 @@ pub fn expand(root: &Utf8Path, only: Option<&str>) -> Result<Vec<Case>, CaseFile
     let mut files: HashMap<String, Utf8PathBuf> = HashMap::new();
     for (path, file) in CaseFile::read_all(root)? {
         for group in &file.group {
+            check_recipes(&path, group)?;
             let known = known_failures(&path, group)?;
             for bundle in &group.bundles {
                 for batch in &group.batches {
@@ -60,8 +61,21 @@ fn known_failures<'a>(path: &Utf8Path, group: &'a Group) -> Result<Known<'a>, Ca
     Ok(ready)
 }
 
+fn check_recipes(path: &Utf8Path, group: &Group) -> Result<(), CaseFileError> {
+    glob_set(&group.recipes).map(drop).map_err(|e| CaseFileError::Field {
+        file: path.to_owned(),
+        field: format!("recipes of group `{}`", group.name),
+        message: e.to_string(),
+    })
+}
+
+/// Does one of the globs, which were checked when the case file was read, match?
+pub(crate) fn any_matches(patterns: &[String], text: &str) -> bool {
+    glob_set(patterns).is_ok_and(|set| set.is_match(text))
+}
+
 /// One matcher for several globs.
-pub(crate) fn glob_set(patterns: &[String]) -> Result<GlobSet, globset::Error> {
+fn glob_set(patterns: &[String]) -> Result<GlobSet, globset::Error> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
         set.add(Glob::new(pattern)?);
@@ -115,6 +129,7 @@ fn case(
         bundle: bundle.to_owned(),
         model: group.model.clone(),
         batch: batch.to_owned(),
+        recipes: group.recipes.clone(),
         limits: group.limits.clone(),
         output_limits: group.output_limits.clone(),
         placement: group.placement,

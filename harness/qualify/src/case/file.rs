@@ -49,6 +49,9 @@ pub struct Group {
     pub model: Option<String>,
     /// Cases inside each bundle.
     pub batches: Vec<String>,
+    /// The recipes that these cases are for (globs); all by default.
+    #[serde(default = "everything")]
+    pub recipes: Vec<String>,
     /// Limits for every output that has none of its own; those that the bundle states if not given here.
     pub limits: Option<Limits>,
     /// Limits by output.

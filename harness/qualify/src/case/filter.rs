@@ -11,6 +11,8 @@ pub struct Filter {
     pub text: Option<String>,
     /// Tags that must all be there.
     pub tags: Vec<String>,
+    /// The recipe that the cases must be for; `None`: any.
+    pub recipe: Option<String>,
 }
 
 /// A selection that selects nothing, or a glob that is none.
@@ -45,11 +47,17 @@ impl Filter {
             (None, Some(part)) => case.name.contains(part.as_str()),
             (None, None) => true,
         };
-        let selected: Vec<Case> =
-            cases.into_iter().filter(|c| wanted(c) && self.tags.iter().all(|tag| c.tags.contains(tag))).collect();
+        let selected: Vec<Case> = cases
+            .into_iter()
+            .filter(|c| wanted(c) && self.tags.iter().all(|tag| c.tags.contains(tag)))
+            .filter(|c| self.recipe.as_ref().is_none_or(|recipe| c.is_for(recipe)))
+            .collect();
         if selected.is_empty() {
             let text = self.text.as_deref().unwrap_or_default();
             let mut what = if text.is_empty() { "the filter".to_owned() } else { format!("`{text}`") };
+            if let Some(recipe) = &self.recipe {
+                what = format!("{what} on recipe `{recipe}`");
+            }
             if !self.tags.is_empty() {
                 what = format!("{what} with tags {:?}", self.tags);
             }

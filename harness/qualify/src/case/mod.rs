@@ -4,8 +4,8 @@ mod expand;
 mod file;
 mod filter;
 
+pub(crate) use expand::any_matches;
 pub use expand::expand;
-pub(crate) use expand::glob_set;
 pub use file::{CaseFile, CaseFileError, SourceKind};
 pub use filter::{Filter, FilterError};
 
@@ -32,6 +32,8 @@ pub struct Case {
     pub model: Option<String>,
     /// The case inside the bundle.
     pub batch: String,
+    /// The recipes that it is for (globs).
+    pub recipes: Vec<String>,
     /// Limits for every output that has none of its own; `None`: the bundle's.
     pub limits: Option<Limits>,
     /// Limits by output.
@@ -55,6 +57,11 @@ pub struct Case {
 }
 
 impl Case {
+    /// Is the case for this recipe?
+    pub fn is_for(&self, recipe: &str) -> bool {
+        any_matches(&self.recipes, recipe)
+    }
+
     /// The limits of an output, if any are stated.
     pub fn limits_of(&self, output: &str) -> Option<&Limits> {
         self.output_limits.get(output).or(self.limits.as_ref())

@@ -16,6 +16,9 @@ pub struct ListArgs {
     /// Only cases with this tag; may be given several times.
     #[arg(long)]
     tag: Vec<String>,
+    /// Only cases for this recipe.
+    #[arg(long)]
+    recipe: Option<String>,
     /// The folder of external bundles.
     #[arg(long, env = "ORT_QUALIFY_BUNDLES")]
     bundles: Option<Utf8PathBuf>,
@@ -31,7 +34,7 @@ struct Row<'a> {
 /// Prints the cases with limits, tags, known failures and why they would be skipped here.
 pub fn list(args: &ListArgs, root: &Utf8Path, as_json: bool) -> Result<ExitCode, Failure> {
     let cases = expand(root, None).map_err(Failure::request)?;
-    let filter = Filter { text: args.filter.clone(), tags: args.tag.clone() };
+    let filter = Filter { text: args.filter.clone(), tags: args.tag.clone(), recipe: args.recipe.clone() };
     let cases = filter.select(cases).map_err(Failure::request)?;
     let skipped = |case: &Case| skip_reason(case, args.bundles.as_deref());
     if as_json {

@@ -50,7 +50,8 @@ pub fn run(
 ) -> Result<ExitCode, Failure> {
     let started = Instant::now();
     let cases = expand(&root, None).map_err(Failure::request)?;
-    let cases = Filter { text: args.filter, tags: args.tag }.select(cases).map_err(Failure::request)?;
+    let filter = Filter { text: args.filter, tags: args.tag, recipe: Some(args.recipe.clone()) };
+    let cases = filter.select(cases).map_err(Failure::request)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = args.jobs.unwrap_or(cores);
     if jobs == 0 {

@@ -4,7 +4,7 @@ pub mod limits;
 
 use limits::{Limits, Margin};
 
-use crate::case::{Case, KnownFailure, PlacementDemand, glob_set};
+use crate::case::{Case, PlacementDemand, any_matches};
 use crate::observation::figure::Figure;
 use crate::observation::placement::{Placement, short};
 use crate::observation::{End, Observation, Stage};
@@ -78,7 +78,7 @@ pub struct OutputMargin {
 pub fn judge(case: &Case, recipe: &str, observation: &Observation) -> Judged {
     let mut outputs = Vec::new();
     let failure = failure(case, observation, &mut outputs);
-    let known = case.known_failures.iter().filter(|k| applies(k, recipe)).collect::<Vec<_>>();
+    let known = case.known_failures.iter().filter(|k| any_matches(&k.recipes, recipe)).collect::<Vec<_>>();
     let Some((stage, reasons)) = failure else {
         let (verdict, known) = match known.first() {
             Some(k) => (Verdict::UnexpectedPass, Some(k.reason.clone())),
@@ -115,11 +115,6 @@ pub fn judge(case: &Case, recipe: &str, observation: &Observation) -> Judged {
 /// A verdict for a case that cannot be run on this machine.
 pub fn skipped(reason: String) -> Judged {
     Judged { verdict: Verdict::Skipped, stage: None, reasons: vec![reason], known: None, outputs: Vec::new() }
-}
-
-fn applies(known: &KnownFailure, recipe: &str) -> bool {
-    // The globs were checked when the case file was read.
-    glob_set(&known.recipes).is_ok_and(|set| set.is_match(recipe))
 }
 
 fn matches(pattern: &str, text: &str) -> bool {
@@ -215,5 +210,6 @@ fn misplaced(placement: &Placement) -> Vec<String> {
         named.push(format!("{} more", nodes.len() - NAMED_NODES));
     }
     let (count, wanted) = (nodes.len(), short(&placement.wanted));
-    vec![format!("{count} nodes are not on {wanted}: {}; placement: {}", named.join(", "), placement.summary())]
+    let are = if count == 1 { "node is" } else { "nodes are" };
+    vec![format!("{count} {are} not on {wanted}: {}; placement: {}", named.join(", "), placement.summary())]
 }
