@@ -9,6 +9,7 @@ use crate::observation::compare::{Comparison, Exact, FloatFigures, NonFinite, Ou
 use crate::observation::placement::short;
 use crate::verdict::limits::{Limits, LimitsTable, decades};
 use crate::verdict::{Judged, Verdict};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// The snapshot's text.
@@ -35,7 +36,11 @@ pub fn text(case: &Case, observation: &Observation, judged: &Judged) -> String {
     if let Some(placement) = &facts.placement {
         let _ = writeln!(text, "placement: wanted {}", short(&placement.wanted));
         for (provider, ops) in &placement.nodes {
-            let ops: Vec<_> = ops.iter().map(|(op, n)| format!("{op} {n}")).collect();
+            let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+            for (op, n) in ops {
+                *counts.entry(without_serial(op)).or_default() += n;
+            }
+            let ops: Vec<_> = counts.iter().map(|(op, n)| format!("{op} {n}")).collect();
             let _ = writeln!(text, "  {}: {}", short(provider), ops.join(", "));
         }
     }
@@ -55,6 +60,15 @@ pub fn text(case: &Case, observation: &Observation, judged: &Judged) -> String {
         }
     }
     text
+}
+
+/// Compiled subgraphs are numbered by session and by hash (`OpenVINO-EP-subgraph_3`); operators' names end in no number
+/// behind an underscore.
+fn without_serial(op: &str) -> &str {
+    match op.rsplit_once('_') {
+        Some((name, serial)) if serial.bytes().all(|b| b.is_ascii_digit()) => without_serial(name),
+        _ => op,
+    }
 }
 
 /// Type, shape, and what does not differ by processor: equality where that is asked for, non-finite values by kind.
