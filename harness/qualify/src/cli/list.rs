@@ -36,7 +36,7 @@ pub fn list(args: &ListArgs, root: &Utf8Path, as_json: bool) -> Result<ExitCode,
     let cases = expand(root, None).map_err(Failure::request)?;
     let filter = Filter { text: args.filter.clone(), tags: args.tag.clone(), recipe: args.recipe.clone() };
     let cases = filter.select(cases).map_err(Failure::request)?;
-    let skipped = |case: &Case| skip_reason(case, args.bundles.as_deref());
+    let skipped = |case: &Case| skip_reason(case, args.bundles.as_deref().filter(|b| !b.as_str().is_empty()));
     if as_json {
         let rows: Vec<_> = cases.iter().map(|case| Row { case, skipped: skipped(case) }).collect();
         print::json(&rows)?;

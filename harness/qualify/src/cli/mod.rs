@@ -1,5 +1,6 @@
 //! The command line: parse, call one function, print. One file a verb.
 
+mod audit;
 mod bundle;
 mod limits;
 mod list;
@@ -51,6 +52,8 @@ enum Verb {
     /// Pinned software environments.
     #[command(subcommand)]
     Recipe(recipe::Command),
+    /// Hold pins against each other, and evidence against pins.
+    Audit(audit::AuditArgs),
     /// Models with reference inputs and outputs.
     #[command(subcommand)]
     Bundle(bundle::Command),
@@ -99,6 +102,7 @@ pub fn main() -> ExitCode {
         Verb::Recipe(command) => {
             root().and_then(|root| recipe::run(&command, &root, store.as_deref(), *offline, *json))
         }
+        Verb::Audit(args) => root().and_then(|root| audit::audit(&args, &root, store.as_deref(), *json)),
         Verb::Bundle(command) => bundle::run(&command, *json),
     };
     outcome.unwrap_or_else(|failure| {

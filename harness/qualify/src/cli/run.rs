@@ -59,7 +59,10 @@ pub fn run(
     }
     let evidence = args.evidence.unwrap_or_else(|| root.join("target/evidence"));
     let evidence = camino::absolute_utf8(&evidence).map_err(Failure::environment)?;
-    let bundles = args.bundles.map(|b| camino::absolute_utf8(&b).with_context(|| format!("--bundles {b}")));
+    let bundles = args
+        .bundles
+        .filter(|b| !b.as_str().is_empty())
+        .map(|b| camino::absolute_utf8(&b).with_context(|| format!("--bundles {b}")));
     let bundles = bundles.transpose().map_err(Failure::request)?;
     if let Some(folder) = bundles.as_ref().filter(|folder| !folder.is_dir()) {
         return Err(Failure::request(anyhow::anyhow!("the folder of external bundles, {folder}, is not there")));

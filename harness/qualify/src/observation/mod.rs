@@ -4,12 +4,14 @@ pub mod compare;
 pub mod figure;
 pub mod memory;
 pub mod placement;
+pub mod process;
 pub mod profile;
 
 use camino::Utf8PathBuf;
 use compare::Comparison;
 use figure::Figure;
 use placement::Placement;
+use process::Process;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -99,6 +101,8 @@ pub enum End {
 pub struct Facts {
     /// The library that was loaded.
     pub library: Option<Library>,
+    /// The worker's process after its last stage: what was loaded, with which variables, on what machine.
+    pub process: Option<Process>,
     /// What the model is.
     pub graph: Option<Graph>,
     /// Where the nodes ran.

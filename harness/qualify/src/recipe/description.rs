@@ -139,6 +139,9 @@ pub struct Host {
     /// Oldest GNU C library, `MAJOR.MINOR`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub glibc: Option<String>,
+    /// Libraries that may come from the host though they decide numbers or speed: file names, as globs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed: Vec<String>,
 }
 
 /// `[worker]`: limits of the worker process.

@@ -2,6 +2,7 @@
 
 use super::runtime::Runtime;
 use super::{Event, REPLY_FD, Request, replay};
+use crate::observation::process::Process;
 use crate::observation::{Facts, Stage};
 use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setrlimit};
 use std::fs::{File, OpenOptions};
@@ -53,6 +54,8 @@ pub fn serve(memory_limit_mib: Option<u64>) -> io::Result<()> {
             };
             replay::replay(&request, &mut runtime, &mut facts, &mut enter)
         };
+        // Also where a stage failed: what was loaded is then of most interest.
+        facts.process = Some(Process::observe());
         let facts = Box::new(facts);
         let event = match outcome {
             Ok(()) => Event::Finished(facts),
