@@ -72,6 +72,11 @@ pub struct Observation {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum End {
+    /// No worker was started: the case or its bundle is wrong.
+    NotStarted {
+        /// What is wrong, and where.
+        message: String,
+    },
     /// All stages were gone through.
     Finished,
     /// A stage reported an error.
@@ -109,8 +114,10 @@ pub struct Facts {
     pub placement: Option<Placement>,
     /// Probes, compared before the outputs, from an instrumented copy of the model.
     pub probes: Vec<Probe>,
-    /// Outputs in the model's order.
+    /// Outputs in the bundle's order.
     pub outputs: Vec<Output>,
+    /// Outputs of the model that have no reference and were not compared.
+    pub not_compared: Vec<String>,
     /// Durations of the stages in milliseconds, one value each (no statistic: the first and only time).
     pub timings: Timings,
     /// Peak resident memory of the worker process so far, in MiB. A shared worker's figure includes earlier cases.
@@ -157,6 +164,8 @@ pub struct Probe {
 pub struct Output {
     /// Its name in the model.
     pub name: String,
+    /// Has the case a mask that does not lie on this output's leading axes, so that all rows were compared alike?
+    pub mask_left_out: bool,
     /// How it compares with its reference.
     pub comparison: Comparison,
 }

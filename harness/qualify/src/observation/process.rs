@@ -34,7 +34,7 @@ static MACHINE: OnceLock<Machine> = OnceLock::new();
 pub struct Process {
     /// Files of shared libraries that are mapped, sorted.
     pub libraries: Vec<Utf8PathBuf>,
-    /// Variables that change what a library computes, or which library it is.
+    /// Variables that change what a library computes, or which library it is, as they were when the process started.
     pub variables: BTreeMap<String, String>,
     /// The machine.
     pub machine: Machine,
@@ -59,15 +59,20 @@ pub struct Machine {
 }
 
 impl Process {
-    /// This process, now.
-    pub fn observe() -> Self {
-        let telling = |name: &str| TELLING.iter().any(|beginning| name.starts_with(beginning));
-        let variables = std::env::vars_os().filter_map(|(n, v)| Some((n.into_string().ok()?, v.into_string().ok()?)));
+    /// This process, now, with the variables that it started with: libraries set some of their own.
+    pub fn observe(variables: &BTreeMap<String, String>) -> Self {
         Self {
             libraries: libraries(&read("/proc/self/maps")),
-            variables: variables.filter(|(name, _)| telling(name) && !name.starts_with("ORT_QUALIFY_")).collect(),
+            variables: variables.clone(),
             machine: MACHINE.get_or_init(Machine::observe).clone(),
         }
+    }
+
+    /// Of this process's variables those that change what a library computes, or which library it is.
+    pub fn variables() -> BTreeMap<String, String> {
+        let telling = |name: &str| TELLING.iter().any(|beginning| name.starts_with(beginning));
+        let variables = std::env::vars_os().filter_map(|(n, v)| Some((n.into_string().ok()?, v.into_string().ok()?)));
+        variables.filter(|(name, _)| telling(name) && !name.starts_with("ORT_QUALIFY_")).collect()
     }
 }
 
@@ -149,7 +154,7 @@ mod tests {
 
     #[test]
     fn this_process_has_a_c_library_and_a_processor() {
-        let seen = Process::observe();
+        let seen = Process::observe(&Process::variables());
         assert!(seen.libraries.iter().any(|l| l.as_str().contains("libc.so")), "{seen:?}");
         assert!(!seen.machine.cpu.is_empty() && seen.machine.kernel.starts_with("Linux "), "{seen:?}");
     }
