@@ -25,6 +25,17 @@ const TELLING: [&str; 16] = [
     "VK_",
 ];
 
+/// Of these what only says where things are or what a container may see: it changes no number.
+const TELLING_NOTHING: [&str; 7] = [
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_VERSION",
+    "NVIDIA_DRIVER_CAPABILITIES",
+    "NVIDIA_PRODUCT_NAME",
+    "NVIDIA_REQUIRE_CUDA",
+    "NVIDIA_VISIBLE_DEVICES",
+];
+
 /// It stays the same while a process lives, and takes milliseconds to find out.
 static MACHINE: OnceLock<Machine> = OnceLock::new();
 
@@ -72,7 +83,8 @@ impl Process {
     pub fn variables() -> BTreeMap<String, String> {
         let telling = |name: &str| TELLING.iter().any(|beginning| name.starts_with(beginning));
         let variables = std::env::vars_os().filter_map(|(n, v)| Some((n.into_string().ok()?, v.into_string().ok()?)));
-        variables.filter(|(name, _)| telling(name) && !name.starts_with("ORT_QUALIFY_")).collect()
+        let kept = |name: &str| telling(name) && !TELLING_NOTHING.contains(&name) && !name.starts_with("ORT_QUALIFY_");
+        variables.filter(|(name, _)| kept(name)).collect()
     }
 }
 

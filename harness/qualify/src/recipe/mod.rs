@@ -14,6 +14,7 @@ mod index;
 mod installer;
 mod lock;
 mod locking;
+mod options;
 mod prefix;
 mod progress;
 mod resolved;

@@ -213,6 +213,7 @@ impl Qualification {
             return Ok(prefix);
         }
         let prefix = self.realise(&self.settings.recipe, &self.resolved)?;
+        prefix.check_options()?;
         Ok(self.prefix.get_or_init(|| prefix))
     }
 

@@ -25,7 +25,7 @@ fn a_finished_case_is_kept_until_something_that_it_depends_on_changes() {
     project.edit("golden/cases/cases.toml", "batches", "timeout_s = 7\nbatches");
     assert!(!kept(&project, &[]), "the case changed");
 
-    project.edit("env-recipes/cpu.toml", "[host]", "[session]\n\"session.use_mmap\" = \"0\"\n\n[host]");
+    project.edit("env-recipes/cpu.toml", "[host]", "[session]\n\"session.disable_prepacking\" = \"1\"\n\n[host]");
     assert!(!kept(&project, &[]), "the recipe changed");
 
     let evidence = project.root.join("target/evidence/cpu/sdpa_fp32__plain/observation.json");
