@@ -71,6 +71,16 @@
               }) names
             );
           prefixes = named realisable.right;
+          # Read-only stores for ort-qualify, looked through before the user's own: a stack's, and what is only read by any.
+          # An entry is found by its key, so that one made before a recipe was edited is never taken for the new one.
+          stores =
+            stack:
+            let
+              wanted = builtins.filter (name: prefixes ? ${name}) (
+                [ stack ] ++ recipes.ofKind source system "data"
+              );
+            in
+            builtins.concatStringsSep ":" (map (name: "${prefixes.${name}}") wanted);
         in
         {
           packages = prefixes // {
@@ -85,6 +95,7 @@
               prefixes
               recipes
               source
+              stores
               system
               ;
           };
@@ -92,11 +103,7 @@
             type = "app";
             program = toString (
               pkgs.writeShellScript "ort-qualify-run" ''
-                export ORT_QUALIFY_PREFIXES=''${ORT_QUALIFY_PREFIXES:-${
-                  builtins.concatStringsSep ":" (
-                    map toString (builtins.attrValues (builtins.intersectAttrs { cpu = { }; } prefixes))
-                  )
-                }}
+                export ORT_QUALIFY_PREFIXES=''${ORT_QUALIFY_PREFIXES:-${stores "cpu"}}
                 exec ${package}/bin/ort-qualify run "$@"
               ''
             );

@@ -59,9 +59,8 @@ done < <(find "$tree" -name '*.so*' -printf '%f\n')
 patched=0
 while IFS= read -r file; do
     [ "$(head -c 4 "$file" | tr -d '\0')" = $'\x7fELF' ] || continue
-    needed=$(patchelf --print-needed "$file")
-    # Static programs have nothing to find.
-    [ -n "$needed" ] || continue
+    # Static programs have nothing to find, and nowhere to write where.
+    needed=$(patchelf --print-needed "$file" 2>/dev/null) || continue
     wanted=()
     for dir in $runtime; do
         for name in $needed; do

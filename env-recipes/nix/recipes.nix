@@ -171,9 +171,9 @@ let
         if found source wanted == [ ] then
           [ "${at} is not in lock.json; `ort-qualify recipe lock` puts it there" ]
         else if locked.sha256 == null then
-          [ "${at}: field `sha256` is null in lock.json: ${toString locked.reason}" ]
+          [ "${at}: field `sha256` is null in lock.json: ${toString (locked.reason or null)}" ]
         else if mirror == null then
-          [ "${at}: field `index`: nixpkgs has no mirror list for it" ]
+          [ "${at}: field `index`: `${locked.index}` is not known to Nix here" ]
         else if match ".*\\.whl" locked.filename == null then
           [
             "${at}: field `filename`: `${locked.filename}` is not a wheel, and only wheels are unpacked here"
@@ -335,7 +335,7 @@ rec {
           locked.sha256 == null || hex
         ) "${at}: field `sha256` must be 64 lower-case hex digits or null"
         ++ orNothing (
-          locked.sha256 != null || isString locked.reason
+          locked.sha256 != null || isString (locked.reason or null)
         ) "${at}: field `reason` must say why sha256 is null"
         ++ orNothing (
           locked.filename == baseNameOf locked.path

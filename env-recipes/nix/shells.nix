@@ -4,14 +4,14 @@
   recipes,
   source,
   system,
-  # Store paths of the recipes that Nix realises, by name.
+  # Store paths of the recipes that Nix realises, by name; and those that a stack wants, as a search path.
   prefixes,
+  stores,
 }:
 let
   inherit (builtins)
     attrNames
     concatStringsSep
-    filter
     listToAttrs
     map
     ;
@@ -32,28 +32,22 @@ let
     '')
   ];
 
-  # What is only read is of use in every shell.
-  read = filter (name: prefixes ? ${name}) (recipes.ofKind source system "data");
-
   data =
     stack:
     let
-      here = filter (name: prefixes ? ${name}) [ stack ];
-      environment = map (
-        name: recipes.environment prefixes.${name}.resolved (recipes.treeOf prefixes.${name})
-      ) here;
+      prefix = prefixes.${stack} or null;
     in
     {
       name = "ort-qualify-${stack}";
-      env = builtins.foldl' (all: one: all // one) { } environment // {
-        # What `ort-qualify` and `cargo test` qualify on unless told otherwise.
-        ORT_QUALIFY_RECIPE = stack;
-        # Read-only stores, looked through before the user's own. An entry is found by its key, so that a shell that is older
-        # than an edit of a recipe is no longer found and never taken for the new one.
-        ORT_QUALIFY_PREFIXES = concatStringsSep ":" (map (name: "${prefixes.${name}}") (here ++ read));
-      };
+      env =
+        (if prefix == null then { } else recipes.environment prefix.resolved (recipes.treeOf prefix))
+        // {
+          # What `ort-qualify` and `cargo test` qualify on unless told otherwise.
+          ORT_QUALIFY_RECIPE = stack;
+          ORT_QUALIFY_PREFIXES = stores stack;
+        };
       notes =
-        if here != [ ] then
+        if prefix != null then
           [ ]
         else
           [ "Nix cannot realise `${stack}`; `ort-qualify recipe realise ${stack}` may. Why Nix cannot:" ]

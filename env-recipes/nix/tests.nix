@@ -238,7 +238,7 @@ in
   "an index without a mirror list is told" = {
     expr = refused { artifact = [ (onnxruntime // { index = "vendor"; }) ]; } { index = "vendor"; };
     expected = [
-      "recipe `r`: artifact `onnxruntime 1.0` of `vendor`: field `index`: nixpkgs has no mirror list for it"
+      "recipe `r`: artifact `onnxruntime 1.0` of `vendor`: field `index`: `vendor` is not known to Nix here"
     ];
   };
   "what is not a wheel is told" = {

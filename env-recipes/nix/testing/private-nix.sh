@@ -69,12 +69,13 @@ done
 
 # A store, state and settings of its own. No sandbox: it wants rights that a container does not give. The host's /etc never goes
 # into sandbox-paths: Nix has emptied real files there.
-mkdir -p "$dest"/{store,var/nix,var/log,etc,cache,config}
+mkdir -p "$dest"/{store,var/nix,var/log,etc,cache,config,state,data}
 cat >"$dest/env" <<END
 export PATH=$dest/bin:\$PATH
 export NIX_STORE_DIR=$dest/store NIX_STATE_DIR=$dest/var/nix NIX_LOG_DIR=$dest/var/log NIX_CONF_DIR=$dest/etc NIX_REMOTE=local
 export NIX_DATA_DIR=$dest/root/usr/share
-export NIX_USER_CONF_FILES=/dev/null NIX_PATH= XDG_CACHE_HOME=$dest/cache XDG_CONFIG_HOME=$dest/config
+export NIX_USER_CONF_FILES=/dev/null NIX_PATH=
+export NIX_CACHE_HOME=$dest/cache NIX_CONFIG_HOME=$dest/config NIX_STATE_HOME=$dest/state NIX_DATA_HOME=$dest/data
 export NIX_CONFIG='
 experimental-features = nix-command flakes
 sandbox = false

@@ -2,7 +2,7 @@
   description = "A stand-in for nixpkgs over the programs of one machine, for tests where no nixpkgs can be had.";
 
   outputs =
-    { self }:
+    _:
     let
       host = builtins.fromJSON (builtins.readFile ./host.json);
       systems = [
