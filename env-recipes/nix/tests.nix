@@ -273,6 +273,21 @@ in
       "lock.json: artifact `onnxruntime 1.1` of `pypi` is wanted by no recipe"
     ];
   };
+  "a file of another name is not the wanted one" = {
+    expr = refused { } { name = "onnxruntime-gpu"; };
+    expected = refused { } { version = "1.1"; };
+  };
+  "another format of the lock is told" = {
+    expr = recipes.disagreements (
+      plain
+      // {
+        lock = plain.lock // {
+          format = 2;
+        };
+      }
+    );
+    expected = [ "lock.json: field `format` must be 1" ];
+  };
   "an unsound lock entry is told by field" = {
     expr = disagree { } {
       sha256 = "99E1";
