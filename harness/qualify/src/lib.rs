@@ -2,6 +2,7 @@
 //! recipe -> prefix, bundle -> case, (prefix, case) -> worker -> observation -> verdict -> evidence -> report.
 
 pub mod atomic;
+pub mod audit;
 pub mod bundle;
 pub mod case;
 pub mod cli;

@@ -54,6 +54,9 @@ pub struct Group {
     pub recipes: Vec<String>,
     /// Limits for every output that has none of its own; those that the bundle states if not given here.
     pub limits: Option<Limits>,
+    /// Outputs that need no reference; every other output of the model must have one.
+    #[serde(default)]
+    pub without_reference: Vec<String>,
     /// Limits by output.
     #[serde(default)]
     pub output_limits: BTreeMap<String, Limits>,
@@ -167,6 +170,9 @@ pub enum CaseFileError {
         /// The file that has it already.
         other: Utf8PathBuf,
     },
+    /// The recipes cannot be listed.
+    #[error(transparent)]
+    Recipes(Box<crate::recipe::RecipeError>),
     /// No case file at all.
     #[error("no case files (*.toml) in {folder}")]
     Empty {

@@ -36,6 +36,8 @@ pub struct Case {
     pub recipes: Vec<String>,
     /// Limits for every output that has none of its own; `None`: the bundle's.
     pub limits: Option<Limits>,
+    /// Outputs that need no reference; every other output of the model must have one.
+    pub without_reference: Vec<String>,
     /// Limits by output.
     pub output_limits: BTreeMap<String, Limits>,
     /// What must hold of placement.

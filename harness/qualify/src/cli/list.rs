@@ -1,6 +1,6 @@
 //! `ort-qualify list`: the cases, without running anything.
 
-use super::{Failure, print};
+use super::{Failure, given, print};
 use crate::case::{Case, Filter, expand};
 use crate::run::skip_reason;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -36,7 +36,7 @@ pub fn list(args: &ListArgs, root: &Utf8Path, as_json: bool) -> Result<ExitCode,
     let cases = expand(root, None).map_err(Failure::request)?;
     let filter = Filter { text: args.filter.clone(), tags: args.tag.clone(), recipe: args.recipe.clone() };
     let cases = filter.select(cases).map_err(Failure::request)?;
-    let skipped = |case: &Case| skip_reason(case, args.bundles.as_deref());
+    let skipped = |case: &Case| skip_reason(case, given(args.bundles.as_ref()));
     if as_json {
         let rows: Vec<_> = cases.iter().map(|case| Row { case, skipped: skipped(case) }).collect();
         print::json(&rows)?;

@@ -1,5 +1,6 @@
 //! The command line: parse, call one function, print. One file a verb.
 
+mod audit;
 mod bundle;
 mod limits;
 mod list;
@@ -51,6 +52,8 @@ enum Verb {
     /// Pinned software environments.
     #[command(subcommand)]
     Recipe(recipe::Command),
+    /// Hold pins against each other, and evidence against pins.
+    Audit(audit::AuditArgs),
     /// Models with reference inputs and outputs.
     #[command(subcommand)]
     Bundle(bundle::Command),
@@ -88,23 +91,28 @@ impl Failure {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let Common { root, store, offline, json } = &cli.common;
-    let root = || find_root(root.as_deref());
+    let (root, store) = (given(root.as_ref()), given(store.as_ref()));
+    let root = || find_root(root);
     let outcome = match cli.verb {
         Verb::Worker { memory_limit_mib } => {
             crate::worker::serve::serve(memory_limit_mib).map(|()| ExitCode::SUCCESS).map_err(Failure::environment)
         }
-        Verb::Run(args) => root().and_then(|root| run::run(args, root, store.clone(), *offline, *json)),
+        Verb::Run(args) => root().and_then(|root| run::run(args, root, store.map(Utf8Path::to_owned), *offline, *json)),
         Verb::List(args) => root().and_then(|root| list::list(&args, &root, *json)),
         Verb::Limits => limits::limits(*json),
-        Verb::Recipe(command) => {
-            root().and_then(|root| recipe::run(&command, &root, store.as_deref(), *offline, *json))
-        }
+        Verb::Recipe(command) => root().and_then(|root| recipe::run(&command, &root, store, *offline, *json)),
+        Verb::Audit(args) => root().and_then(|root| audit::audit(&args, &root, store, *json)),
         Verb::Bundle(command) => bundle::run(&command, *json),
     };
     outcome.unwrap_or_else(|failure| {
         eprintln!("error: {}", paragraph(&failure.error));
         ExitCode::from(failure.code)
     })
+}
+
+/// A path that was given: an empty one, as of a variable that is set to nothing, counts as none.
+fn given(path: Option<&Utf8PathBuf>) -> Option<&Utf8Path> {
+    path.map(Utf8PathBuf::as_path).filter(|p| !p.as_str().is_empty())
 }
 
 /// An error with its causes; one whose text stands in its effect's text already is not said again.

@@ -1,12 +1,12 @@
 //! `ort-qualify run`: qualify.
 
-use super::{Failure, print};
+use super::{Failure, given, print};
 use crate::case::{Filter, expand};
 use crate::report::{json, table};
 use crate::run::{Qualification, Settings, run_all};
 use crate::worker::fault::Fault;
 use anyhow::Context as _;
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::process::ExitCode;
@@ -57,9 +57,10 @@ pub fn run(
     if jobs == 0 {
         return Err(Failure::request(anyhow::anyhow!("--jobs 0 would run nothing; give at least 1")));
     }
-    let evidence = args.evidence.unwrap_or_else(|| root.join("target/evidence"));
+    let evidence = given(args.evidence.as_ref()).map_or_else(|| root.join("target/evidence"), Utf8Path::to_owned);
     let evidence = camino::absolute_utf8(&evidence).map_err(Failure::environment)?;
-    let bundles = args.bundles.map(|b| camino::absolute_utf8(&b).with_context(|| format!("--bundles {b}")));
+    let bundles =
+        given(args.bundles.as_ref()).map(|b| camino::absolute_utf8(b).with_context(|| format!("--bundles {b}")));
     let bundles = bundles.transpose().map_err(Failure::request)?;
     if let Some(folder) = bundles.as_ref().filter(|folder| !folder.is_dir()) {
         return Err(Failure::request(anyhow::anyhow!("the folder of external bundles, {folder}, is not there")));
@@ -102,8 +103,9 @@ pub fn run(
         for death in &late {
             print::line(format!("a shared worker did not end cleanly after its last case: {}", death.0))?;
         }
-        let (skips, failures) = (table::skips(&results), table::failures(&results));
-        print::line(format!("{skips}{failures}{}", table::summary(&results, &recipe, wall_s, &folder)))?;
+        let (skips, warnings) = (table::skips(&results), table::warnings(&results));
+        let failures = table::failures(&results);
+        print::line(format!("{skips}{warnings}{failures}{}", table::summary(&results, &recipe, wall_s, &folder)))?;
     }
     let fine = late.is_empty() && results.iter().all(|r| r.judged.verdict.is_as_expected());
     Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -69,15 +69,6 @@ pub struct EvidenceError {
     source: io::Error,
 }
 
-/// A finished case as found on disk.
-#[derive(Clone, Debug)]
-pub struct Kept {
-    /// What was seen.
-    pub observation: Observation,
-    /// How it was judged.
-    pub judged: Judged,
-}
-
 /// A folder being filled; it takes its place when it is whole.
 #[derive(Debug)]
 pub struct Draft {
@@ -102,10 +93,10 @@ impl Store {
         self.root.join(recipe).join(case.replace('/', "__"))
     }
 
-    /// A case that finished with exactly these inputs, if its evidence is there and whole.
+    /// What was seen of a case that finished with exactly these inputs, if its evidence is there and whole.
     ///
     /// A case whose worker died or ran out of time is not finished: the machine may have been at fault.
-    pub fn kept(&self, case: &str, inputs: &Inputs) -> Option<Kept> {
+    pub fn kept(&self, case: &str, inputs: &Inputs) -> Option<Observation> {
         let place = self.place(&inputs.recipe, case);
         let read = |name: &str| std::fs::read(place.join(name)).ok();
         let found: Inputs = serde_json::from_slice(&read("inputs.json")?).ok()?;
@@ -113,10 +104,9 @@ impl Store {
             return None;
         }
         let observation: Observation = serde_json::from_slice(&read("observation.json")?).ok()?;
-        let judged: Judged = serde_json::from_slice(&read("verdict.json")?).ok()?;
         let finished =
             matches!(observation.end, crate::observation::End::Finished | crate::observation::End::Refused { .. });
-        finished.then_some(Kept { observation, judged })
+        finished.then_some(observation)
     }
 
     /// Removes what processes that are gone left half filled. What cannot be removed stays: it is in nobody's way.

@@ -4,12 +4,14 @@ pub mod compare;
 pub mod figure;
 pub mod memory;
 pub mod placement;
+pub mod process;
 pub mod profile;
 
 use camino::Utf8PathBuf;
 use compare::Comparison;
 use figure::Figure;
 use placement::Placement;
+use process::Process;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -70,6 +72,11 @@ pub struct Observation {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum End {
+    /// No worker was started: the case or its bundle is wrong.
+    NotStarted {
+        /// What is wrong, and where.
+        message: String,
+    },
     /// All stages were gone through.
     Finished,
     /// A stage reported an error.
@@ -99,14 +106,18 @@ pub enum End {
 pub struct Facts {
     /// The library that was loaded.
     pub library: Option<Library>,
+    /// The worker's process after its last stage: what was loaded, with which variables, on what machine.
+    pub process: Option<Process>,
     /// What the model is.
     pub graph: Option<Graph>,
     /// Where the nodes ran.
     pub placement: Option<Placement>,
     /// Probes, compared before the outputs, from an instrumented copy of the model.
     pub probes: Vec<Probe>,
-    /// Outputs in the model's order.
+    /// Outputs in the bundle's order.
     pub outputs: Vec<Output>,
+    /// Outputs of the model that have no reference and were not compared.
+    pub not_compared: Vec<String>,
     /// Durations of the stages in milliseconds, one value each (no statistic: the first and only time).
     pub timings: Timings,
     /// Peak resident memory of the worker process so far, in MiB. A shared worker's figure includes earlier cases.
@@ -153,6 +164,8 @@ pub struct Probe {
 pub struct Output {
     /// Its name in the model.
     pub name: String,
+    /// Has the case a mask that does not lie on this output's leading axes, so that all rows were compared alike?
+    pub mask_left_out: bool,
     /// How it compares with its reference.
     pub comparison: Comparison,
 }

@@ -1,6 +1,6 @@
 //! Placement: on which provider each node ran, in how many runs of consecutive nodes, and which tensors cross over.
 
-use super::profile::ProfiledNode;
+use super::profile::{Profile, ProfiledNode};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -16,6 +16,8 @@ pub struct Placement {
     /// The library's words where it refused to make a session without falling back to the CPU.
     /// The figures below then come from a second session that was allowed to.
     pub refusal: Option<String>,
+    /// Was the profile cut off, so that nodes are missing below?
+    pub truncated: bool,
     /// Number of nodes by provider and operator, after the library's optimisation.
     pub nodes: BTreeMap<String, BTreeMap<String, usize>>,
     /// The nodes that ran elsewhere than on the wanted provider, in running order.
@@ -84,8 +86,9 @@ impl Placement {
     ///
     /// A node of `graph` that the profile does not name was folded away or sits inside a compiled subgraph. Where
     /// exactly one provider has nodes that `graph` does not name, those subgraphs are its; else such edges are left out.
-    pub fn new(wanted: &str, ran: &[ProfiledNode], graph: &[GraphNode]) -> Self {
-        let mut placement = Self { wanted: wanted.to_owned(), ..Self::default() };
+    pub fn new(wanted: &str, profile: &Profile, graph: &[GraphNode]) -> Self {
+        let ran = profile.nodes.as_slice();
+        let mut placement = Self { wanted: wanted.to_owned(), truncated: profile.truncated, ..Self::default() };
         for node in ran {
             let ops = placement.nodes.entry(node.provider.clone()).or_default();
             *ops.entry(node.op_type.clone()).or_default() += 1;
@@ -117,7 +120,7 @@ impl Placement {
 
     /// Did every node run on the wanted provider, without a refusal, and was there at least one?
     pub fn is_wholly_there(&self) -> bool {
-        self.refusal.is_none() && self.elsewhere.is_empty() && !self.nodes.is_empty()
+        self.refusal.is_none() && !self.truncated && self.elsewhere.is_empty() && !self.nodes.is_empty()
     }
 
     /// Bytes that cross between providers in one inference, as far as they are known.
@@ -213,6 +216,10 @@ mod tests {
         }
     }
 
+    fn profile(nodes: &[ProfiledNode]) -> Profile {
+        Profile { nodes: nodes.to_vec(), truncated: false }
+    }
+
     fn node(name: &str, inputs: &[&str], outputs: &[&str]) -> GraphNode {
         let own = |names: &[&str]| names.iter().map(|&n| n.to_owned()).collect();
         GraphNode { name: name.into(), inputs: own(inputs), outputs: own(outputs) }
@@ -228,11 +235,11 @@ mod tests {
             node("where", &["n", "zero", "p"], &["g"]),
             node("pv", &["g", "v"], &["o"]),
         ];
-        let profile = [
+        let profile = profile(&[
             ran("subgraph_1", "subgraph_1", "OpenVINOExecutionProvider", &[64, 64], &[4096]),
             ran("isnan", "IsNaN", CPU, &[4096], &[1024]),
             ran("subgraph_2", "subgraph_2", "OpenVINOExecutionProvider", &[1024, 64], &[64]),
-        ];
+        ]);
         let p = Placement::new("OpenVINOExecutionProvider", &profile, &graph);
         assert!(!p.is_wholly_there());
         assert_eq!(p.elsewhere.len(), 1);
@@ -245,10 +252,13 @@ mod tests {
 
     #[test]
     fn one_provider_has_no_crossings_and_nothing_at_all_is_not_wholly_there() {
-        let p = Placement::new(CPU, &[ran("a", "Add", CPU, &[4], &[4]), ran("b", "Add", CPU, &[4], &[4])], &[]);
+        let both = profile(&[ran("a", "Add", CPU, &[4], &[4]), ran("b", "Add", CPU, &[4], &[4])]);
+        let p = Placement::new(CPU, &both, &[]);
         assert!(p.is_wholly_there());
         assert_eq!(p.summary(), "CPU 2");
         assert_eq!(p.partitions.len(), 1);
-        assert!(!Placement::new(CPU, &[], &[]).is_wholly_there(), "no node seen proves nothing");
+        assert!(!Placement::new(CPU, &profile(&[]), &[]).is_wholly_there(), "no node seen proves nothing");
+        let cut = Profile { truncated: true, ..both };
+        assert!(!Placement::new(CPU, &cut, &[]).is_wholly_there(), "what is cut off may be anywhere");
     }
 }

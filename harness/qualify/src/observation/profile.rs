@@ -43,10 +43,29 @@ struct Args {
 /// What the library appends to a node's name for the event that holds its provider.
 const SUFFIX: &str = "_kernel_time";
 
-/// The nodes of a profile in the order in which they ran; a node that ran several times (in a loop) stands once.
-pub fn nodes(json: &[u8]) -> Result<Vec<ProfiledNode>, ProfileError> {
+/// Events that the library keeps at most (`max_num_events_` of its profiler); the rest is dropped with a warning.
+const MOST_EVENTS: usize = 1_000_000;
+
+/// What a profile tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// The nodes that ran in running order; one that ran several times (in a loop) stands once.
+    pub nodes: Vec<ProfiledNode>,
+    /// Were there more events than the library keeps?
+    pub truncated: bool,
+}
+
+impl Profile {
+    /// Reads a profile.
+    pub fn read(json: &[u8]) -> Result<Self, ProfileError> {
+        let events: Vec<Event> = serde_json::from_slice(json)?;
+        Ok(Self { truncated: events.len() >= MOST_EVENTS, nodes: nodes(events) })
+    }
+}
+
+fn nodes(events: Vec<Event>) -> Vec<ProfiledNode> {
     let mut timed = Vec::new();
-    for event in serde_json::from_slice::<Vec<Event>>(json)? {
+    for event in events {
         let (Some("Node"), Some(name), Some(args)) = (event.cat.as_deref(), event.name, event.args) else { continue };
         let (Some(provider), Some(op_type)) = (args.provider, args.op_name) else { continue };
         let index = args.node_index.unwrap_or_default();
@@ -61,11 +80,11 @@ pub fn nodes(json: &[u8]) -> Result<Vec<ProfiledNode>, ProfileError> {
     }
     timed.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut seen = HashSet::new();
-    Ok(timed
+    timed
         .into_iter()
         .filter(|(_, index, node)| seen.insert((index.clone(), node.name.clone())))
         .map(|(_, _, node)| node)
-        .collect())
+        .collect()
 }
 
 /// Bytes of tensors given as `[{"float":[2,16]}, ...]`; `None` if a type is not known.
@@ -105,7 +124,7 @@ mod tests {
           {"cat":"Node","name":"a_kernel_time","ts":40,"args":{"op_name":"MatMul","provider":"X","node_index":"1"}},
           {"cat":"Node","name":"a_fence_before","ts":19,"args":{"op_name":"MatMul"}}
         ]"#;
-        let nodes = nodes(json).unwrap();
+        let nodes = Profile::read(json).unwrap().nodes;
         assert_eq!(nodes.iter().map(|n| n.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(nodes[1].input_bytes, Some(vec![24, 8]));
         assert_eq!(nodes[1].output_bytes, Some(vec![12]));
@@ -114,6 +133,6 @@ mod tests {
 
     #[test]
     fn what_is_no_profile_is_an_error() {
-        assert!(nodes(b"{\"cat\":1").unwrap_err().to_string().contains("profile"));
+        assert!(Profile::read(b"{\"cat\":1").unwrap_err().to_string().contains("profile"));
     }
 }

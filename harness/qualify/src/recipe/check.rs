@@ -2,7 +2,14 @@
 
 use super::description::PREFIX_VARIABLE;
 use super::{Kind, Recipe, Wanted, host};
+use crate::nearest;
 use camino::{Utf8Component, Utf8Path};
+
+/// Providers that this program can ask for by name.
+const KNOWN: [&str; 5] = ["cpu", "cuda", "migraphx", "openvino", "webgpu"];
+
+/// The least address space in which a worker starts at all, in MiB.
+const LEAST_MEMORY_MIB: u64 = 512;
 
 impl Recipe {
     /// Refuses what makes no sense. Gives field and problem.
@@ -20,6 +27,32 @@ impl Recipe {
                 (true, false) => return fail(table, format!("only recipes of kind `{}` have it", kind.word())),
                 _ => {}
             }
+        }
+        if let Some(provider) =
+            self.provider.as_ref().filter(|p| p.plugin.is_none() && !KNOWN.contains(&p.name.as_str()))
+        {
+            let hint = nearest::hint(&provider.name, KNOWN);
+            return fail(
+                "provider.name",
+                format!(
+                    "`{}` is not known{hint}; known are {}, or any name with a `plugin`",
+                    provider.name,
+                    KNOWN.join(", ")
+                ),
+            );
+        }
+        if let Some(mib) = self.worker.as_ref().and_then(|w| w.memory_limit_mib).filter(|mib| *mib < LEAST_MEMORY_MIB) {
+            return fail(
+                "worker.memory_limit_mib",
+                format!("{mib} is not enough for any library: at least {LEAST_MEMORY_MIB}"),
+            );
+        }
+        let sane = |name: &String| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        if let Some(name) = self.env.keys().chain(self.append.keys()).find(|name| !sane(name)) {
+            return fail("env", format!("`{name}` is no variable's name: letters, digits and `_`"));
+        }
+        if let Some((name, _)) = self.env.iter().find(|(_, value)| value.contains('\0')) {
+            return fail(&format!("env.{name}"), "holds a NUL, which no variable can".to_owned());
         }
         if self.artifact.is_empty() {
             return fail("artifact", "a recipe installs at least one artifact".to_owned());

@@ -139,6 +139,9 @@ pub struct Host {
     /// Oldest GNU C library, `MAJOR.MINOR`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub glibc: Option<String>,
+    /// Libraries that may come from the host though they decide numbers or speed: file names, as globs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed: Vec<String>,
 }
 
 /// `[worker]`: limits of the worker process.
@@ -209,6 +212,12 @@ impl Recipe {
         Ok(recipe)
     }
 
+    /// Names of the variables that it sets.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        let dirs = (!self.library_dirs.is_empty()).then_some("LD_LIBRARY_PATH");
+        self.env.keys().chain(self.append.keys()).map(String::as_str).chain(dirs)
+    }
+
     /// Every recipe of the project at `root`, by name.
     pub fn list(root: &Utf8Path) -> Result<Vec<Self>, RecipeError> {
         names(root)?.iter().map(|name| Self::load(root, name)).collect()
@@ -216,7 +225,7 @@ impl Recipe {
 }
 
 /// Names of the recipe files, sorted.
-pub(super) fn names(root: &Utf8Path) -> Result<Vec<String>, RecipeError> {
+pub fn names(root: &Utf8Path) -> Result<Vec<String>, RecipeError> {
     let folder = root.join(FOLDER);
     let entries = folder
         .read_dir_utf8()

@@ -179,6 +179,11 @@ impl Prefix {
         inherited.filter(unwanted).collect()
     }
 
+    /// Libraries that the host may have, as globs of file names.
+    pub fn host_allowed(&self) -> &[String] {
+        self.resolved.recipe.host.as_ref().map_or(&[], |host| &host.allowed)
+    }
+
     /// The program (tools only).
     pub fn tool(&self) -> Result<Utf8PathBuf, RecipeError> {
         self.of_kind(Kind::Tool, self.resolved.recipe.tool.as_ref()).map(|tool| self.tree().join(&tool.path))

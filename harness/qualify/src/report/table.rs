@@ -35,7 +35,8 @@ pub fn new(header: &[&str], color: bool) -> Table {
 /// Case, verdict, worst error against its limit per output, placement, time.
 pub fn results(results: &[CaseResult], color: bool) -> String {
     let mut table = new(&["case", "verdict", "worst error of its limit", "placement", "time"], color);
-    for result in results {
+    // Skipped cases are counted by reason below the table: rows of them would hide those that ran.
+    for result in results.iter().filter(|r| r.judged.verdict != Verdict::Skipped) {
         let time = result.observation.as_ref().map_or_else(String::new, |o| format!("{:.0} ms", o.elapsed_ms));
         let time = if result.kept { format!("{time} (kept)") } else { time };
         table.add_row([
@@ -82,6 +83,18 @@ pub fn summary(results: &[CaseResult], recipe: &str, wall_s: f64, evidence: &Utf
     format!("{total} cases on recipe {recipe} in {wall_s:.1} s: {counts}{kept}; evidence in {evidence}")
 }
 
+/// What should be looked at, each once.
+pub fn warnings(results: &[CaseResult]) -> String {
+    let mut warnings: BTreeMap<&str, usize> = BTreeMap::new();
+    for warning in results.iter().flat_map(|r| &r.judged.warnings) {
+        *warnings.entry(warning).or_default() += 1;
+    }
+    warnings.iter().fold(String::new(), |mut text, (warning, n)| {
+        let _ = writeln!(text, "warning, {n} cases: {warning}");
+        text
+    })
+}
+
 /// Why cases were skipped, each reason once.
 pub fn skips(results: &[CaseResult]) -> String {
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
@@ -105,7 +118,7 @@ fn margins(result: &CaseResult) -> String {
 
 /// `momentum: max_abs 3.10e-6 of 1.00e-5 (valid rows), passes from atol 3.10e-6`.
 fn margin(output: &OutputMargin) -> String {
-    let worst = output.worst.as_ref().map_or_else(|| "nothing to measure".to_owned(), ToString::to_string);
+    let worst = output.worst.as_ref().map_or_else(|| "no finite element to compare".to_owned(), ToString::to_string);
     let passes = match output.would_pass {
         Some(atol) if atol.0.is_finite() => format!(", passes from atol {atol}"),
         Some(_) => ", passes with no atol".to_owned(),

@@ -1,23 +1,26 @@
 //! Running cases on a recipe: prefix and bundle in, worker in the middle, verdict and evidence out.
 
 mod pool;
+mod prepare;
 mod seat;
 
 pub use pool::{Late, Progress, run_all};
 pub use seat::Seat;
 
+use prepare::{Opened, Prepared};
+
 use crate::bundle::array::DEFAULT_CAP_BYTES;
-use crate::bundle::{ArrayRef, Bundle, BundleCase, BundleError, FileDigest, NamedArray, OpenOptions};
+use crate::bundle::{BundleError, OpenOptions};
 use crate::case::{Case, Fallback, SourceKind};
 use crate::digest;
-use crate::evidence::{self, EvidenceError, Inputs, Kept};
+use crate::evidence::{self, EvidenceError, Inputs};
 use crate::observation::{End, FORMAT, Facts, Observation, Stage};
 use crate::recipe::{
     Kind, Lock, Options, Prefix, Progress as Fetching, RealiseError, Recipe, RecipeError, Resolved, Store,
 };
 use crate::verdict::{self, Judged};
+use crate::worker::Request;
 use crate::worker::launch::{Launch, LaunchError};
-use crate::worker::{OutputRequest, Request};
 use camino::{Utf8Path, Utf8PathBuf};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -64,6 +67,14 @@ pub enum RunError {
     /// Evidence cannot be written.
     #[error(transparent)]
     Evidence(#[from] EvidenceError),
+    /// A fault of this program.
+    #[error(
+        "case `{case}` came to no result: a thread of this program panicked (its message stands above); please report it"
+    )]
+    Lost {
+        /// The first such case.
+        case: String,
+    },
     /// This program's own file cannot be read.
     #[error("cannot read the program's own file {path} to record its hash: {source}")]
     Program {
@@ -80,7 +91,7 @@ impl RunError {
         match self {
             Self::Recipe(_) => false,
             Self::Realise(e) => e.is_environment(),
-            Self::Launch(_) | Self::Evidence(_) | Self::Program { .. } => true,
+            Self::Launch(_) | Self::Evidence(_) | Self::Lost { .. } | Self::Program { .. } => true,
         }
     }
 }
@@ -108,26 +119,6 @@ impl CaseResult {
 
 /// A bundle's folder and the model in it, where the case names one.
 type BundleKey = (Utf8PathBuf, Option<String>);
-
-/// A bundle with its files' digests, in the order of its files; opened once for all its cases.
-#[derive(Debug)]
-struct Opened {
-    bundle: Bundle,
-    digests: Vec<FileDigest>,
-}
-
-impl Opened {
-    fn new(dir: &Utf8Path, options: &OpenOptions) -> Result<Self, BundleError> {
-        let bundle = Bundle::open_with(dir, options)?;
-        let digests = bundle.check_files()?;
-        Ok(Self { bundle, digests })
-    }
-
-    /// SHA-256 by file.
-    fn hashes(&self) -> Vec<(Utf8PathBuf, String)> {
-        self.bundle.files.iter().zip(&self.digests).map(|(f, d)| (f.path.clone(), d.sha256.clone())).collect()
-    }
-}
 
 /// A recipe made ready, against which cases are qualified from any number of threads.
 #[derive(Debug)]
@@ -191,26 +182,27 @@ impl Qualification {
         let opened = self.open(case, &self.bundle_dir(case)?);
         let bundle = opened.as_ref().as_ref().map_err(ToString::to_string);
         // What is wrong with a bundle is a verdict on its cases, not the end of the run.
-        let prepared = bundle.and_then(|b| Ok((case.with_limits_of(&b.bundle).map_err(|e| e.to_string())?, b)));
+        let prepared = bundle.and_then(|opened| Prepared::new(case, opened));
         let (recipe, place) = (&self.settings.recipe, self.evidence.place(&self.settings.recipe, &case.name));
-        let files = prepared.as_ref().map_or_else(|_| Vec::new(), |(_, opened)| opened.hashes());
+        let files = prepared.as_ref().map_or_else(|_| Vec::new(), |p| p.files.clone());
         let inputs = Inputs::new(&self.binary_sha256, recipe, &self.resolved.key, case, files);
-        let kept =
-            if self.settings.rerun || prepared.is_err() { None } else { self.evidence.kept(&case.name, &inputs) };
-        if let Some(Kept { observation, judged }) = kept {
+        let kept = if self.settings.rerun { None } else { self.evidence.kept(&case.name, &inputs) };
+        if let (Ok(prepared), Some(observation)) = (&prepared, kept) {
+            // Judged again: the observation is what was seen, the verdict only what was made of it.
+            let judged = verdict::judge(&prepared.case, &self.resolved.recipe, &observation);
             return Ok(CaseResult::new(case, judged, observation, place, true));
         }
         let draft = self.evidence.draft(recipe, &case.name)?;
         let request = match &prepared {
-            Ok((case, opened)) => self.request(case, opened, draft.path())?,
+            Ok(prepared) => Ok(self.request(prepared, draft.path())?),
             Err(message) => Err(message.clone()),
         };
         let (observation, exit) = match &request {
             Ok(request) => seat.replay(case, request, &self.launch()?)?,
-            Err(message) => (refused(message.clone()), "no worker was started".to_owned()),
+            Err(message) => (not_started(message.clone()), "no worker was started".to_owned()),
         };
-        let case = prepared.as_ref().map_or(case, |(case, _)| case);
-        let judged = verdict::judge(case, recipe, &observation);
+        let case = prepared.as_ref().map_or(case, |p| &p.case);
+        let judged = verdict::judge(case, &self.resolved.recipe, &observation);
         let place = draft.finish(&inputs, request.as_ref().ok(), &observation, &judged, &exit)?;
         Ok(CaseResult::new(case, judged, observation, place, false))
     }
@@ -271,59 +263,30 @@ impl Qualification {
         }))
     }
 
-    /// What the worker is told; `Err` inside for what is wrong with the bundle: a verdict on the case.
-    fn request(&self, case: &Case, opened: &Opened, logs: &Utf8Path) -> Result<Result<Request, String>, RunError> {
-        let (prefix, bundle) = (self.prefix()?, &opened.bundle);
-        let (library, version, provider) = (prefix.library()?, prefix.library_version()?, prefix.provider()?);
-        let described = || -> Result<Request, String> {
-            check_pins(case, opened)?;
-            let replayed = bundle.case(&case.batch).map_err(|e| e.to_string())?;
-            let mut outputs = Vec::new();
-            for reference in &replayed.outputs {
-                let limits = case.limits_of(&reference.name).ok_or_else(|| {
-                    format!("{}: neither it nor the bundle states limits for output `{}`", case.file, reference.name)
-                })?;
-                let spec = bundle.outputs.iter().find(|o| o.name == reference.name);
-                outputs.push(OutputRequest {
-                    name: reference.name.clone(),
-                    reference: reference.array.clone(),
-                    baseline: reference.baseline.clone(),
-                    mask_axes: spec.and_then(|s| s.mask_axes.clone()),
-                    measure: limits.measure(),
-                });
-            }
-            Ok(Request {
-                case: case.name.clone(),
-                library,
-                library_version: version.to_owned(),
-                provider: provider.clone(),
-                plugin: prefix.plugin(),
-                session: prefix.session().clone(),
-                threads: self.settings.threads,
-                fallback_allowed: case.fallback == Fallback::Allowed,
-                dir: bundle.dir.clone(),
-                model: bundle.model_path(),
-                inputs: replayed.inputs.clone(),
-                outputs,
-                mask: mask(bundle, replayed)?,
-                probes: replayed.probes.iter().chain(&case.probes).cloned().collect(),
-                logs: logs.to_owned(),
-                array_cap_bytes: DEFAULT_CAP_BYTES,
-                fault: self.settings.fault,
-            })
-        };
-        Ok(described())
+    /// What the worker is told.
+    fn request(&self, prepared: &Prepared<'_>, logs: &Utf8Path) -> Result<Request, RunError> {
+        let prefix = self.prefix()?;
+        let Prepared { case, bundle, replayed, .. } = prepared;
+        Ok(Request {
+            case: case.name.clone(),
+            library: prefix.library()?,
+            library_version: prefix.library_version()?.to_owned(),
+            provider: prefix.provider()?.clone(),
+            plugin: prefix.plugin(),
+            session: prefix.session().clone(),
+            threads: self.settings.threads,
+            fallback_allowed: case.fallback == Fallback::Allowed,
+            dir: bundle.dir.clone(),
+            model: bundle.model_path(),
+            inputs: replayed.inputs.clone(),
+            outputs: prepared.outputs.clone(),
+            mask: prepared.mask.clone(),
+            probes: replayed.probes.iter().chain(&case.probes).cloned().collect(),
+            logs: logs.to_owned(),
+            array_cap_bytes: DEFAULT_CAP_BYTES,
+            fault: self.settings.fault,
+        })
     }
-}
-
-/// The array of the input that says which rows are valid.
-fn mask(bundle: &Bundle, replayed: &BundleCase) -> Result<Option<ArrayRef>, String> {
-    let Some(mask) = &bundle.mask else { return Ok(None) };
-    let named = |input: &&NamedArray| input.name == mask.input;
-    let array = replayed.inputs.iter().find(named).map(|input| input.array.clone());
-    array.map(Some).ok_or_else(|| {
-        format!("{}: case `{}` has no array for the mask input `{}`", bundle.dir, replayed.name, mask.input)
-    })
 }
 
 /// Why a case cannot run where `bundles` is the folder of external bundles, if it cannot.
@@ -338,27 +301,11 @@ pub fn skip_reason(case: &Case, bundles: Option<&Utf8Path>) -> Option<String> {
     }
 }
 
-/// A bundle whose files are not what the case file pins is refused, naming file and both hashes.
-fn check_pins(case: &Case, opened: &Opened) -> Result<(), String> {
-    let known: HashMap<Utf8PathBuf, String> = opened.hashes().into_iter().collect();
-    for (path, pinned) in &case.pins {
-        let file = opened.bundle.dir.join(path);
-        let sha256 = match known.get(path) {
-            Some(sha256) => sha256.clone(),
-            None => digest::of_file(&file).map_err(|e| format!("cannot read {file}: {e}"))?.1,
-        };
-        if sha256 != *pinned {
-            return Err(format!("{file}: sha256 is {sha256}, and {} pins {pinned}", case.file));
-        }
-    }
-    Ok(())
-}
-
-fn refused(message: String) -> Observation {
+fn not_started(message: String) -> Observation {
     Observation {
         format: FORMAT,
         stage: Stage::Load,
-        end: End::Refused { message },
+        end: End::NotStarted { message },
         facts: Facts::default(),
         stderr_tail: Vec::new(),
         elapsed_ms: 0.0,

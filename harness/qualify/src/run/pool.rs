@@ -61,13 +61,18 @@ pub fn run_all(
             }
         }
         for thread in threads {
+            // One that panicked leaves the case that it had without a result, which is found below.
             if let Ok(Err(how)) = thread.join() {
                 late.push(Late(how));
             }
         }
     });
-    match failed {
-        Some(error) => Err(error),
-        None => Ok((done.into_iter().flatten().collect(), late)),
+    if let Some(error) = failed {
+        return Err(error);
     }
+    // A case without a result must never look like a case that is fine.
+    if let Some((case, _)) = cases.iter().zip(&done).find(|(_, result)| result.is_none()) {
+        return Err(RunError::Lost { case: case.name.clone() });
+    }
+    Ok((done.into_iter().flatten().collect(), late))
 }

@@ -69,7 +69,7 @@ fn died(observation: Observation) -> (Observation, String) {
     let exit = match &observation.end {
         End::Died { how, .. } => how.clone(),
         End::TimedOut { by, .. } => format!("ended by {by} at the time limit"),
-        End::Finished | End::Refused { .. } => "the worker is gone".to_owned(),
+        End::NotStarted { .. } | End::Finished | End::Refused { .. } => "the worker is gone".to_owned(),
     };
     (observation, exit)
 }

@@ -1,13 +1,14 @@
 //! Verdicts: an observation held against what must hold. Judges; runs nothing.
 
+mod failure;
 pub mod limits;
 
-use limits::{Limits, Margin};
+use limits::Margin;
 
-use crate::case::{Case, PlacementDemand, any_matches};
+use crate::case::{Case, KnownFailure, any_matches};
 use crate::observation::figure::Figure;
-use crate::observation::placement::{Placement, short};
-use crate::observation::{End, Observation, Stage};
+use crate::observation::{Observation, Stage};
+use crate::recipe::Recipe;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -58,6 +59,8 @@ pub struct Judged {
     pub reasons: Vec<String>,
     /// Why a failure is known and accepted, or why an unexpected pass was expected to fail.
     pub known: Option<String>,
+    /// What does not decide but should be looked at.
+    pub warnings: Vec<String>,
     /// Each output's worst figure against its limit.
     pub outputs: Vec<OutputMargin>,
 }
@@ -75,141 +78,69 @@ pub struct OutputMargin {
 }
 
 /// Holds an observation against a case's expectations on a recipe.
-pub fn judge(case: &Case, recipe: &str, observation: &Observation) -> Judged {
+pub fn judge(case: &Case, recipe: &Recipe, observation: &Observation) -> Judged {
     let mut outputs = Vec::new();
-    let failure = failure(case, observation, &mut outputs);
-    let known = case.known_failures.iter().filter(|k| any_matches(&k.recipes, recipe)).collect::<Vec<_>>();
-    let Some((stage, reasons)) = failure else {
-        let (verdict, known) = match known.first() {
-            Some(k) => (Verdict::UnexpectedPass, Some(k.reason.clone())),
-            None => (Verdict::Pass, None),
+    let failure = failure::of(case, observation, &mut outputs);
+    let mut warnings = strays(recipe, observation);
+    warnings.extend(unmasked(observation));
+    let known: Vec<&KnownFailure> =
+        case.known_failures.iter().filter(|k| any_matches(&k.recipes, &recipe.name)).collect();
+    let Some(failure) = failure else {
+        let passed =
+            Judged { verdict: Verdict::Pass, stage: None, reasons: Vec::new(), known: None, warnings, outputs };
+        return match known.first() {
+            None => passed,
+            Some(k) => Judged {
+                verdict: Verdict::UnexpectedPass,
+                reasons: vec![format!("it passes, and {} says that it must fail: update the golden data", case.file)],
+                known: Some(k.reason.clone()),
+                ..passed
+            },
         };
-        let reasons = match verdict {
-            Verdict::UnexpectedPass => {
-                vec![format!("it passes, and {} says that it must fail: update the golden data", case.file)]
-            }
-            _ => Vec::new(),
-        };
-        return Judged { verdict, stage: None, reasons, known, outputs };
     };
-    let text = reasons.join("\n");
-    let expected = known.iter().find(|k| k.stage == stage && matches(&k.pattern, &text));
-    let mut reasons = reasons;
-    if expected.is_none() {
-        for k in &known {
-            reasons.push(format!(
-                "(known to fail at stage {} with /{}/, and this is another failure)",
-                k.stage, k.pattern
-            ));
-        }
+    let covering = failure.covered_by(&known);
+    let stage = Some(failure.stage());
+    let mut reasons = failure.into_reasons();
+    let verdict = if covering.is_some() { Verdict::KnownFailure } else { Verdict::Fail };
+    if covering.is_none() {
+        let told = |k: &&KnownFailure| {
+            format!("(known to fail at stage {} with /{}/: that does not cover all of this)", k.stage, k.pattern)
+        };
+        reasons.extend(known.iter().map(told));
     }
-    Judged {
-        verdict: if expected.is_some() { Verdict::KnownFailure } else { Verdict::Fail },
-        stage: Some(stage),
-        reasons,
-        known: expected.map(|k| k.reason.clone()),
-        outputs,
-    }
+    Judged { verdict, stage, reasons, known: covering.map(|k| k.reason.clone()), warnings, outputs }
+}
+
+/// Outputs that the case's mask does not fit.
+fn unmasked(observation: &Observation) -> impl Iterator<Item = String> {
+    observation.facts.outputs.iter().filter(|o| o.mask_left_out).map(|o| {
+        format!(
+            "the mask does not lie on the leading axes of output `{}` ({}), whose rows were all compared alike: state \
+             its mask_axes in the bundle",
+            o.name, o.comparison.got
+        )
+    })
+}
+
+/// Variables that change what a library computes, and that came from the caller's environment and not from the recipe.
+fn strays(recipe: &Recipe, observation: &Observation) -> Vec<String> {
+    let variables = observation.facts.process.iter().flat_map(|p| &p.variables);
+    let stray = variables.filter(|(name, _)| !recipe.variables().any(|own| own == name.as_str()));
+    stray
+        .map(|(name, value)| {
+            format!("{name}={value} was set when the worker started, and recipe `{}` does not set it", recipe.name)
+        })
+        .collect()
 }
 
 /// A verdict for a case that cannot be run on this machine.
 pub fn skipped(reason: String) -> Judged {
-    Judged { verdict: Verdict::Skipped, stage: None, reasons: vec![reason], known: None, outputs: Vec::new() }
-}
-
-fn matches(pattern: &str, text: &str) -> bool {
-    // The pattern was checked when the case file was read.
-    regex::Regex::new(pattern).is_ok_and(|r| r.is_match(text))
-}
-
-/// The first stage at which something does not hold, with all that does not hold there.
-fn failure(case: &Case, observation: &Observation, outputs: &mut Vec<OutputMargin>) -> Option<(Stage, Vec<String>)> {
-    let facts = &observation.facts;
-    let mut beyond = Vec::new();
-    for output in &facts.outputs {
-        let Some(limits) = case.limits_of(&output.name) else {
-            beyond.push(format!("output `{}`: neither {} nor the bundle states limits for it", output.name, case.file));
-            continue;
-        };
-        let judgement = limits::judge(&output.comparison, limits);
-        beyond.extend(judgement.reasons.iter().map(|r| format!("output `{}`: {r}", output.name)));
-        outputs.push(OutputMargin {
-            name: output.name.clone(),
-            worst: judgement.worst,
-            would_pass: judgement.would_pass,
-        });
+    Judged {
+        verdict: Verdict::Skipped,
+        stage: None,
+        reasons: vec![reason],
+        known: None,
+        warnings: Vec::new(),
+        outputs: Vec::new(),
     }
-    if let Some(reasons) = ended_badly(observation) {
-        return Some((observation.stage, reasons));
-    }
-    if case.placement == PlacementDemand::Provider
-        && let Some(placement) = &facts.placement
-    {
-        let reasons = misplaced(placement);
-        if !reasons.is_empty() {
-            return Some((Stage::Placement, reasons));
-        }
-    }
-    // Integers first: where the order of a sort is off, the floats behind it say nothing.
-    let exact = Limits::profile("exact").expect("a profile of this program");
-    let mut reasons: Vec<String> = facts
-        .probes
-        .iter()
-        .flat_map(|p| {
-            limits::judge(&p.comparison, &exact).reasons.into_iter().map(|r| format!("probe `{}`: {r}", p.tensor))
-        })
-        .collect();
-    reasons.append(&mut beyond);
-    if facts.outputs.is_empty() {
-        reasons.push("no output was compared, so nothing is shown".to_owned());
-    }
-    (!reasons.is_empty()).then_some((Stage::Compare, reasons))
-}
-
-fn ended_badly(observation: &Observation) -> Option<Vec<String>> {
-    let stage = observation.stage;
-    let mut reasons = vec![match &observation.end {
-        End::Finished => return None,
-        End::Refused { message } => {
-            let mut reasons = vec![message.clone()];
-            if let Some(placement) = &observation.facts.placement {
-                reasons.extend(misplaced(placement));
-            }
-            return Some(reasons);
-        }
-        End::Died { how, out_of_memory: false } => format!("the worker died at stage {stage}: {how}"),
-        End::Died { how, out_of_memory: true } => {
-            format!("the worker died at stage {stage}: {how}; the kernel's out-of-memory killer acted")
-        }
-        End::TimedOut { limit_s, by } => format!("time limit of {limit_s} s reached at stage {stage}; ended by {by}"),
-    }];
-    let said: Vec<&str> = observation.stderr_tail.iter().map(|l| l.trim_end()).filter(|l| !l.is_empty()).collect();
-    if !said.is_empty() {
-        reasons.push(format!("its last words: {}", said.join("\n")));
-    }
-    Some(reasons)
-}
-
-/// How many misplaced nodes a reason names before it counts the rest.
-const NAMED_NODES: usize = 8;
-
-fn misplaced(placement: &Placement) -> Vec<String> {
-    if placement.is_wholly_there() {
-        return Vec::new();
-    }
-    if placement.nodes.is_empty() {
-        return vec!["the profile names no node, so placement is not shown".to_owned()];
-    }
-    let nodes = &placement.elsewhere;
-    let mut named: Vec<String> = nodes
-        .iter()
-        .take(NAMED_NODES)
-        .map(|n| format!("{} ({} on {})", n.name, n.op_type, short(&n.provider)))
-        .collect();
-    if nodes.len() > NAMED_NODES {
-        named.push(format!("{} more", nodes.len() - NAMED_NODES));
-    }
-    let (count, wanted) = (nodes.len(), short(&placement.wanted));
-    let are = if count == 1 { "node is" } else { "nodes are" };
-    vec![format!("{count} {are} not on {wanted}: {}; placement: {}", named.join(", "), placement.summary())]
 }

@@ -6,7 +6,7 @@ use crate::bundle::{ArrayRef, NamedArray};
 use crate::observation::compare::{CompareError, Elements, Rows, TensorView, compare, compare_exact_integers};
 use crate::observation::memory::peak_rss_mib;
 use crate::observation::placement::{GraphNode, Placement};
-use crate::observation::profile::{ProfiledNode, nodes};
+use crate::observation::profile::Profile;
 use crate::observation::{Facts, Graph, Output, Probe, Stage};
 use onnx_graph::{DataType, Model, Tensor};
 use ort::session::{Session, SessionInputValue, SessionOutputs};
@@ -109,6 +109,8 @@ pub(super) fn replay(
     for wanted in &request.outputs {
         facts.outputs.push(compare_output(request, wanted, &outputs, mask.as_ref())?);
     }
+    let has_reference = |name: &str| request.outputs.iter().any(|o| o.name == name);
+    facts.not_compared = outputs.keys().filter(|name| !has_reference(name)).map(str::to_owned).collect();
     facts.timings.compare_ms = Some(ms(clock));
     facts.peak_rss_mib = peak_rss_mib();
     Ok(())
@@ -175,7 +177,7 @@ fn profiled_run(
     fallback_allowed: bool,
     optimised: Option<&camino::Utf8Path>,
     facts: Option<&mut Facts>,
-) -> Result<Vec<ProfiledNode>, Refusal> {
+) -> Result<Profile, Refusal> {
     let profile = request.logs.join("profile");
     let clock = Instant::now();
     let plan = SessionPlan { request, fallback_allowed, profile: Some(&profile), optimised };
@@ -192,7 +194,7 @@ fn profiled_run(
     let kept = request.logs.join("profile.json");
     std::fs::rename(&written, &kept).map_err(|e| format!("cannot move the profile {written} to {kept}: {e}"))?;
     let json = std::fs::read(&kept).map_err(|e| format!("cannot read the profile {kept}: {e}"))?;
-    nodes(&json).map_err(|e| Refusal(e.to_string()))
+    Profile::read(&json).map_err(|e| Refusal(e.to_string()))
 }
 
 fn edges(model: &Model) -> Vec<GraphNode> {
@@ -244,7 +246,8 @@ fn compare_output(
     let baseline = baseline.as_ref().map(TensorView::from);
     let comparison = compare(&got, &TensorView::from(&reference), rows.as_ref(), baseline.as_ref(), &wanted.measure)
         .map_err(refuse)?;
-    Ok(Output { name: wanted.name.clone(), comparison })
+    let mask_left_out = mask.is_some() && rows.is_none();
+    Ok(Output { name: wanted.name.clone(), mask_left_out, comparison })
 }
 
 /// The mask's rows on an output; without a word from the bundle, only where the leading extents are the mask's.

@@ -50,6 +50,21 @@ fn wrong_case_files_are_2_and_name_file_and_field() {
         (&known("").replace("\"x\"", "\"(\""), "pattern"),
         (&known("").replace("\"r\"", "\" \""), "reason is empty"),
         (&known("bundles = [\"other\"]"), "name no case of the group"),
+        (&known("").replace("\"x\"", "\"x*\""), "pattern matches every text"),
+        (&known("recipes = [\"cpuu\"]"), "`cpuu` matches no recipe (did you mean `cpu`?)"),
+        ("timeout_s = 0", "timeout_s of group `{bundle}/{batch}`: must be from 1 to 86400 seconds"),
+        ("timeout_s = 9223372036854775807", "must be from 1 to 86400 seconds"),
+        ("recipes = [\"gpu\"]", "`gpu` matches no recipe"),
+        ("[[group]]\nname = \"x\"\nbundles = []\nbatches = [\"y\"]", "bundles of group `x`: is empty"),
+        ("[[group]]\nname = \"a__b\"\nbundles = [\"x\"]\nbatches = [\"y\"]", "no `__`"),
+        ("[[group]]\nname = \"--help\"\nbundles = [\"x\"]\nbatches = [\"y\"]", "a letter or digit first"),
+        (&format!("[[group]]\nname = \"{}\"\nbundles = [\"x\"]\nbatches = [\"y\"]", "n".repeat(121)), "120 characters"),
+        (
+            "[pins.sdpa_fp23]\n\"model.onnx\" = \"00\"",
+            "pins.sdpa_fp23: no group names such a bundle (did you mean `sdpa_fp32`?)",
+        ),
+        ("[pins.sdpa_fp32]\n\"../x\" = \"00\"", "must be a path below the bundle"),
+        ("[pins.sdpa_fp32]\n\"x\" = \"00ff\"", "a pin is 64 lower-case hex digits"),
     ] {
         let (code, error) = refused(&Project::plain(rest), &["run"]);
         assert_eq!(code, 2, "{error}");
@@ -91,11 +106,12 @@ fn what_is_wrong_with_a_bundle_is_a_verdict_on_its_cases() {
 
 #[test]
 fn pins_of_a_bundle_without_hashes_are_held() {
-    let pins = "[pins.sdpa_fp32]\n\"model.onnx\" = \"00ff\"\n";
+    let pin = "0".repeat(64);
+    let pins = format!("[pins.sdpa_fp32]\n\"model.onnx\" = \"{pin}\"\n");
     let project = Project::new(&format!("{}{pins}", group("sdpa_fp32", "plain", "")));
     let (verdict, reasons) = project.run(&[]).verdict("sdpa_fp32/plain");
     assert_eq!(verdict, "fail@load");
-    assert!(reasons.contains("model.onnx: sha256 is") && reasons.contains("pins 00ff"), "{reasons}");
+    assert!(reasons.contains("model.onnx: sha256 is") && reasons.contains(&format!("pins {pin}")), "{reasons}");
 }
 
 #[test]
@@ -140,6 +156,23 @@ fn a_changed_library_is_noticed_before_it_is_loaded() {
     assert_eq!(code, 3, "{error}");
     assert!(error.contains("libonnxruntime.so.1.32.0") && error.contains("bytes instead of"), "{error}");
     assert!(!project.root.join("target/evidence/cpu").exists(), "no worker was started");
+}
+
+#[test]
+fn limits_for_outputs_that_are_not_there_are_refused_with_the_nearest() {
+    let project = Project::plain("output_limits = { outptu = \"exact\" }");
+    let (verdict, reasons) = project.run(&[]).verdict("sdpa_fp32/plain");
+    assert_eq!(verdict, "fail@load");
+    assert!(reasons.contains("output_limits names `outptu` (did you mean `output`?)"), "{reasons}");
+}
+
+#[test]
+fn a_recipe_for_an_unknown_provider_is_2() {
+    let project = Project::plain("");
+    project.edit("env-recipes/cpu.toml", "name = \"cpu\"", "name = \"cudda\"");
+    let (code, error) = refused(&project, &["run"]);
+    assert_eq!(code, 2);
+    assert!(error.contains("provider.name") && error.contains("did you mean `cuda`?"), "{error}");
 }
 
 /// The binary under a limit of file sizes, in blocks of 512 bytes: a full disk that needs no disk.

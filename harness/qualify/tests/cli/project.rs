@@ -137,7 +137,7 @@ pub fn copy(from: &Utf8Path, to: &Utf8Path) {
     }
 }
 
-/// A bundle of one Identity node fed with 1 and 2; the builder is changed by `change` before anything else.
+/// A bundle of one Identity node, every input fed with 1 and 2; the builder is changed by `change` before anything else.
 pub fn identity(project: &Project, name: &str, reference: [f32; 2], change: impl FnOnce(&mut Builder)) {
     let mut g = Builder::new("identity");
     g.opset("", 20).ir_version(10).producer("a test", "1");
@@ -145,18 +145,19 @@ pub fn identity(project: &Project, name: &str, reference: [f32; 2], change: impl
     let x = g.input("x", DataType::Float32, &[Dim::Fixed(2)]);
     let y = g.node("same", "Identity", &[&x]).makes("y");
     g.output(&y, DataType::Float32, &[Dim::Fixed(2)]);
+    let model = g.build().unwrap();
     let values = |v: [f32; 2]| Tensor::from_values(&[2], &v).unwrap();
     let case = CaseParts {
         name: "plain".into(),
         description: String::new(),
-        inputs: vec![("x".into(), values([1.0, 2.0]))],
+        inputs: model.inputs().into_iter().map(|i| (i.name, values([1.0, 2.0]))).collect(),
         outputs: vec![OutputParts { name: "y".into(), reference: values(reference), baseline: None }],
         probes: Vec::new(),
     };
     let parts = BundleParts {
         name: name.into(),
         description: String::new(),
-        model: g.build().unwrap(),
+        model,
         mask: None,
         outputs: Vec::new(),
         cases: vec![case],

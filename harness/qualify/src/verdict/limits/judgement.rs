@@ -28,10 +28,10 @@ pub struct Judgement {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Margin {
-    /// Which limit (`max_abs`, `baseline_factor`, ...); `nonfinite` for values that are NaN or infinite on one side only,
+    /// Which limit (`max_abs`, `baseline_factor`, ...); `nonfinite` for values that are NaN or infinite and must not be,
     /// `exact` for outputs that must be equal: both count elements, and none may be there.
     pub limit: String,
-    /// On `valid` or `masked` rows.
+    /// On `valid` or `masked` rows, or on `all` where there is no mask.
     pub rows: String,
     /// The figure (for `min_cosine` the distance from 1, so that larger is worse for every limit).
     pub figure: Figure,
@@ -57,7 +57,7 @@ pub fn judge(comparison: &Comparison, limits: &Limits) -> Judgement {
                     measure_text(&asked)
                 ));
             }
-            would_pass = Some(tolerance_that_passes(floats));
+            would_pass = Some(tolerance_that_passes(floats, limits));
         }
     }
     Judgement { passed: judge.reasons.is_empty(), reasons: judge.reasons, worst: judge.worst, would_pass }
@@ -81,6 +81,10 @@ impl Judge<'_> {
     fn floats(&mut self, floats: &Floats) {
         for (rows, figures) in kinds(&floats.valid, floats.masked.as_ref()) {
             self.nonfinite(rows, figures);
+            // Where nothing was compared a perfect figure would be no figure.
+            if figures.compared == 0 {
+                continue;
+            }
             self.errors(rows, figures);
             self.elements(rows, figures);
             self.baseline(rows, figures);
@@ -100,6 +104,7 @@ impl Judge<'_> {
         if self.limits.nonfinite() == NonFinitePolicy::Forbid {
             for (side, found) in [("output", &f.nonfinite_got), ("reference", &f.nonfinite_reference)] {
                 if found.count() > 0 {
+                    self.margin("nonfinite", rows, found.count() as f64, 0.0);
                     self.reasons.push(format!(
                         "the {side} has {} on {rows} rows, and the limits forbid non-finite values",
                         kinds_found(found)
@@ -233,7 +238,7 @@ impl fmt::Display for Margin {
         match (limit.as_str(), figure.0) {
             ("exact", 0.0) => write!(f, "equal ({rows} rows)"),
             ("exact", n) => write!(f, "{n} elements differ ({rows} rows)"),
-            ("nonfinite", n) => write!(f, "{n} elements NaN or infinite on one side only ({rows} rows)"),
+            ("nonfinite", n) => write!(f, "{n} elements NaN or infinite ({rows} rows)"),
             _ => write!(f, "{limit} {figure} of {bound} ({rows} rows)"),
         }
     }
@@ -250,13 +255,20 @@ impl Margin {
     }
 }
 
-/// The figures of valid and, where there are any, masked rows.
+/// The figures of valid and masked rows, or of all where there is no mask.
 fn kinds<'a, F>(valid: &'a F, masked: Option<&'a F>) -> impl Iterator<Item = (&'static str, &'a F)> {
-    std::iter::once(("valid", valid)).chain(masked.map(|f| ("masked", f)))
+    let first = if masked.is_some() { "valid" } else { "all" };
+    std::iter::once((first, valid)).chain(masked.map(|f| ("masked", f)))
 }
 
-fn tolerance_that_passes(floats: &Floats) -> Figure {
-    let of = |f: &FloatFigures| if f.nonfinite_mismatched > 0 { f64::INFINITY } else { f.required_atol.0 };
+fn tolerance_that_passes(floats: &Floats, limits: &Limits) -> Figure {
+    let forbidden = |f: &FloatFigures| {
+        limits.nonfinite() == NonFinitePolicy::Forbid && f.nonfinite_got.count() + f.nonfinite_reference.count() > 0
+    };
+    let of = |f: &FloatFigures| match f.nonfinite_mismatched {
+        0 if !forbidden(f) => f.required_atol.0,
+        _ => f64::INFINITY,
+    };
     Figure(kinds(&floats.valid, floats.masked.as_ref()).map(|(_, f)| of(f)).fold(0.0, f64::max))
 }
 

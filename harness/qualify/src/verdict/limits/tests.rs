@@ -101,12 +101,12 @@ outliers: rtol 0.001, atol 1e-5, but for 0.001 of the elements
 fn an_error_above_max_abs_says_figure_limit_element_and_rows() {
     let limits = limits("\"fp32\"");
     let j = judged(&[1.0, 2.0, 3.0], &[1.0, 2.5, 3.0], &limits);
-    insta::assert_snapshot!(reason(&j), @"the largest absolute error on valid rows is 5.00e-1, above the limit 1e-5 (at [1]: got 2.0, reference 2.5)");
+    insta::assert_snapshot!(reason(&j), @"the largest absolute error on all rows is 5.00e-1, above the limit 1e-5 (at [1]: got 2.0, reference 2.5)");
     assert_eq!(j.would_pass, Some(Figure(0.5)));
     let worst = j.worst.unwrap();
     assert_eq!(
         (worst.limit.as_str(), worst.rows.as_str(), worst.figure.0, worst.bound.0),
-        ("max_abs", "valid", 0.5, 1e-5)
+        ("max_abs", "all", 0.5, 1e-5)
     );
 
     let j = judge(&compared(&[1.0, 2.0], &[1.0, 2.25], 1, None, &limits), &limits);
@@ -148,11 +148,11 @@ fn every_kind_of_limit_has_its_sentence() {
     let got = [1.0, 2.0, 3.0, 4.5];
     let reference = [1.0, 2.0, 3.0, 4.0];
     let sentence = |text: &str| reason(&judged(&got, &reference, &limits(text))).to_owned();
-    insta::assert_snapshot!(sentence("{ mean_abs = 0.1 }"), @"the mean absolute error on valid rows is 1.25e-1, above the limit 0.1; the largest is 5.00e-1 (at [3]: got 4.5, reference 4.0)");
-    insta::assert_snapshot!(sentence("{ rtol = 1e-3, atol = 1e-7 }"), @"1 of 4 elements on valid rows is beyond atol 1e-7 + rtol 0.001 x |reference|: none may be (worst at [3]: got 4.5, reference 4.0); with atol 4.96e-1 none would be");
-    insta::assert_snapshot!(sentence("{ max_ulp = 4 }"), @"1 of 4 elements on valid rows is beyond 4 ULP: none may be (worst at [3]: got 4.5, reference 4.0); the furthest is 1048576 ULP apart");
-    insta::assert_snapshot!(sentence("{ rtol = 1e-3, outlier_fraction = 0.2 }"), @"1 of 4 elements on valid rows is beyond atol 0.0 + rtol 0.001 x |reference|: the fraction allowed is 0.2 and this is 2.50e-1 (worst at [3]: got 4.5, reference 4.0); with atol 4.96e-1 none would be");
-    insta::assert_snapshot!(sentence("{ min_cosine = 0.9999 }"), @"the cosine on valid rows is 0.9982953841253283, below the limit 0.9999");
+    insta::assert_snapshot!(sentence("{ mean_abs = 0.1 }"), @"the mean absolute error on all rows is 1.25e-1, above the limit 0.1; the largest is 5.00e-1 (at [3]: got 4.5, reference 4.0)");
+    insta::assert_snapshot!(sentence("{ rtol = 1e-3, atol = 1e-7 }"), @"1 of 4 elements on all rows is beyond atol 1e-7 + rtol 0.001 x |reference|: none may be (worst at [3]: got 4.5, reference 4.0); with atol 4.96e-1 none would be");
+    insta::assert_snapshot!(sentence("{ max_ulp = 4 }"), @"1 of 4 elements on all rows is beyond 4 ULP: none may be (worst at [3]: got 4.5, reference 4.0); the furthest is 1048576 ULP apart");
+    insta::assert_snapshot!(sentence("{ rtol = 1e-3, outlier_fraction = 0.2 }"), @"1 of 4 elements on all rows is beyond atol 0.0 + rtol 0.001 x |reference|: the fraction allowed is 0.2 and this is 2.50e-1 (worst at [3]: got 4.5, reference 4.0); with atol 4.96e-1 none would be");
+    insta::assert_snapshot!(sentence("{ min_cosine = 0.9999 }"), @"the cosine on all rows is 0.9982953841253283, below the limit 0.9999");
     assert!(judged(&got, &reference, &limits("{ rtol = 1e-3, outlier_fraction = 0.25 }")).passed);
     assert!(judged(&got, &reference, &limits("{ max_ulp = 4, outlier_fraction = 0.25 }")).passed);
     assert!(judged(&got, &reference, &limits("{ min_cosine = 0.99 }")).passed);
@@ -161,7 +161,7 @@ fn every_kind_of_limit_has_its_sentence() {
 #[test]
 fn outliers_are_still_held_to_max_abs() {
     let j = judged(&[1.0, 9.0], &[1.0, 2.0], &limits("{ rtol = 1e-3, outlier_fraction = 0.5, max_abs = 1.0 }"));
-    insta::assert_snapshot!(reason(&j), @"the largest absolute error on valid rows is 7.00e0, above the limit 1.0 (at [1]: got 9.0, reference 2.0)");
+    insta::assert_snapshot!(reason(&j), @"the largest absolute error on all rows is 7.00e0, above the limit 1.0 (at [1]: got 9.0, reference 2.0)");
 }
 
 #[test]
@@ -196,13 +196,13 @@ fn non_finite_values_must_match_or_be_absent() {
         let j = judged(&got, &reference, &fp32);
         assert!(!j.passed && j.would_pass == Some(Figure(inf)), "{got:?} against {reference:?}: {j:?}");
     }
-    insta::assert_snapshot!(reason(&judged(&[1.0, nan], &[1.0, 2.0], &fp32)), @"NaN or infinity on valid rows is on one side only, or of another kind, at 1 of 2 elements, first at [1]: got NaN, reference 2.0");
+    insta::assert_snapshot!(reason(&judged(&[1.0, nan], &[1.0, 2.0], &fp32)), @"NaN or infinity on all rows is on one side only, or of another kind, at 1 of 2 elements, first at [1]: got NaN, reference 2.0");
 
     let forbid = limits("{ profile = \"fp32\", nonfinite = \"forbid\" }");
     let j = judged(&[nan, 1.0, inf, nan], &[nan, 1.0, inf, nan], &forbid);
     insta::assert_snapshot!(j.reasons.join("\n"), @r#"
-the output has 2 NaN (first at [0]), 1 +inf (first at [2]) on valid rows, and the limits forbid non-finite values
-the reference has 2 NaN (first at [0]), 1 +inf (first at [2]) on valid rows, and the limits forbid non-finite values
+the output has 2 NaN (first at [0]), 1 +inf (first at [2]) on all rows, and the limits forbid non-finite values
+the reference has 2 NaN (first at [0]), 1 +inf (first at [2]) on all rows, and the limits forbid non-finite values
 "#);
     assert!(judged(&[1.0], &[1.0], &forbid).passed);
 }
@@ -214,7 +214,7 @@ fn a_difference_beyond_f64_is_above_any_limit() {
     let view = |b| TensorView::new(DataType::Float64, &[], Elements::Bytes(b)).unwrap();
     let limits = limits("{ max_abs = 1e300 }");
     let j = judge(&compare(&view(&got), &view(&reference), None, None, &limits.measure()).unwrap(), &limits);
-    insta::assert_snapshot!(reason(&j), @"the largest absolute error on valid rows is inf, above the limit 1e300 (at []: got 1.7e308, reference -1.7e308)");
+    insta::assert_snapshot!(reason(&j), @"the largest absolute error on all rows is inf, above the limit 1e300 (at []: got 1.7e308, reference -1.7e308)");
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn integers_must_be_equal_whatever_the_limits() {
     let got = TensorView::new(DataType::Int64, &[3], Elements::Bytes(&got)).unwrap();
     let reference = TensorView::new(DataType::Int32, &[3], Elements::Bytes(&reference)).unwrap();
     let j = judge(&compare_exact_integers(&got, &reference, None).unwrap(), &limits);
-    insta::assert_snapshot!(reason(&j), @"1 of 3 elements (int64 against int32) on valid rows differs, first at [2]: got 30, reference 3; the largest difference is 27");
+    insta::assert_snapshot!(reason(&j), @"1 of 3 elements (int64 against int32) on all rows differs, first at [2]: got 30, reference 3; the largest difference is 27");
     assert_eq!(j.would_pass, None);
     assert!(judge(&compare_exact_integers(&got, &got, None).unwrap(), &limits).passed);
 }
