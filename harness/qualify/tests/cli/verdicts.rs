@@ -115,6 +115,26 @@ fn variables_that_the_recipe_does_not_set_are_a_warning() {
 }
 
 #[test]
+fn a_ready_made_store_is_used_as_it_is_and_nothing_is_fetched() {
+    let project = Project::plain("");
+    let (ready, empty) = (project.root.join("ready"), project.root.join("empty"));
+    assert_eq!(project.say(&["recipe", "realise", "cpu", "--store", ready.as_str()]).code, 0);
+    let run = |words: &[&str]| {
+        let mut command = project.command(&[&["run", "--offline", "--store", empty.as_str()], words].concat());
+        Said::from(command.env("ORT_QUALIFY_PREFIXES", format!("/absent:{ready}")).output().unwrap())
+    };
+    let said = run(&[]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(!empty.exists());
+    let audited = project
+        .command(&["audit", "--evidence", "target/evidence", "--store", empty.as_str()])
+        .env("ORT_QUALIFY_PREFIXES", &ready)
+        .output()
+        .unwrap();
+    assert_eq!(audited.status.code(), Some(0));
+}
+
+#[test]
 fn a_request_is_replayed_by_hand() {
     let project = Project::plain("");
     project.run(&[]);
