@@ -2,7 +2,7 @@
 
 use super::{Failure, print};
 use crate::recipe::{
-    self, Disagreement, Lock, Options, Prefix, Progress, RealiseError, Recipe, RecipeError, Resolved, Store,
+    self, Artifact, Disagreement, Lock, Options, Prefix, Progress, RealiseError, Recipe, RecipeError, Store,
 };
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::Subcommand;
@@ -27,6 +27,14 @@ pub enum Command {
         /// Make the entry anew even if it is there.
         #[arg(long)]
         repair: bool,
+    },
+    /// Start a shell, or a command, in the environment of a worker.
+    Shell {
+        /// The recipe.
+        name: String,
+        /// The command with its arguments; the user's shell if not given.
+        #[arg(last = true)]
+        command: Vec<String>,
     },
     /// Look up what recipes want and the lock has not, and drop from it what none wants.
     Lock {
@@ -60,7 +68,13 @@ pub fn run(
             report_lock(&made, json, ["locked", "dropped"]).map(|()| ExitCode::SUCCESS)
         }
         Command::List => list(&Recipe::list(root)?, &lock, &store, json),
-        Command::Show { name } => show(&resolve(name)?, &store, json),
+        Command::Show { name } => show(&Recipe::load(root, name)?, &lock, &store, json),
+        Command::Shell { name, command } => {
+            let options = Options { offline, ..Options::new(root) };
+            let prefix = store.realise(&resolve(name)?, &options, &Progress::to_stderr())?;
+            prefix.verify(&Progress::to_stderr())?;
+            Err(shell(&prefix, command))
+        }
         Command::Realise { name, repair } => {
             let options = Options { offline, repair: *repair, ..Options::new(root) };
             let prefix = store.realise(&resolve(name)?, &options, &Progress::to_stderr())?;
@@ -176,38 +190,93 @@ fn list(recipes: &[Recipe], lock: &Lock, store: &Store, json: bool) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(resolved: &Resolved, store: &Store, json: bool) -> Result<ExitCode, Failure> {
+/// What `show` prints; everything that is known, also of a recipe that cannot be realised.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    recipe: &'a Recipe,
+    artifacts: Vec<&'a Artifact>,
+    /// `null` where it cannot be realised; `refusal` says why.
+    key: Option<&'a str>,
+    refusal: Option<String>,
+    entry: Option<Utf8PathBuf>,
+}
+
+fn show(recipe: &Recipe, lock: &Lock, store: &Store, json: bool) -> Result<ExitCode, Failure> {
+    let resolved = recipe.resolve(lock);
+    let artifacts: Vec<&Artifact> = recipe.artifact.iter().filter_map(|wanted| lock.find(wanted)).collect();
     if json {
-        print::json(resolved)?;
+        let (key, entry) =
+            (resolved.as_ref().ok().map(|r| r.key.as_str()), resolved.as_ref().ok().map(|r| store.entry(r)));
+        let refusal = resolved.as_ref().err().map(ToString::to_string);
+        print::json(&Shown { recipe, artifacts, key, refusal, entry })?;
         return Ok(ExitCode::SUCCESS);
     }
-    let recipe = &resolved.recipe;
     print::line(format!("{} ({}): {}", recipe.name, recipe.kind.word(), recipe.description))?;
-    print::line(format!("platform {}, key {}", recipe.platform, resolved.key))?;
-    let entry = store.entry(resolved);
-    print::line(format!("{entry}{}", if entry.exists() { "" } else { " (not realised)" }))?;
-    if let Some(library) = &recipe.library {
-        print::line(format!("library  {} (ONNX Runtime {})", library.path, library.version))?;
+    match &resolved {
+        Ok(resolved) => {
+            let entry = store.entry(resolved);
+            let there = if entry.exists() { "" } else { " (not realised)" };
+            print::line(format!("platform {}, key {}\n{entry}{there}", recipe.platform, resolved.key))?;
+        }
+        Err(refusal) => print::line(format!("platform {}\n{refusal}", recipe.platform))?,
     }
-    if let Some(provider) = &recipe.provider {
-        print::line(format!("provider {}", provider.name))?;
+    for (word, text) in settings(recipe) {
+        print::line(format!("{word:8} {text}"))?;
     }
-    let options = recipe.provider.iter().flat_map(|p| &p.options).map(|setting| ("option", setting));
-    let session = recipe.session.iter().map(|setting| ("session", setting));
-    let env = recipe.env.iter().map(|setting| ("env", setting));
-    for (word, (name, value)) in options.chain(session).chain(env) {
-        print::line(format!("{word:8} {name} = {value}"))?;
-    }
-    for dir in &recipe.library_dirs {
-        print::line(format!("{:8} {dir}", "dir"))?;
-    }
-    let mut table = print::table(&["artifact", "version", "index", "size", "sha256"]);
-    for artifact in &resolved.artifacts {
+    let mut table = print::table(&["artifact", "version", "index", "size", "sha256", "hash"]);
+    for artifact in artifacts {
         let size = artifact.size.map_or("-".to_owned(), |bytes| BinaryBytes(bytes).to_string());
-        table.add_row([&artifact.name, &artifact.version, &artifact.index, &size, &artifact.sha256]);
+        let sha256 = artifact.sha256.as_deref().unwrap_or("not recorded");
+        let source = artifact.hash_source.to_string();
+        table.add_row([&artifact.name, &artifact.version, &artifact.index, &size, sha256, &source]);
     }
     print::line(table)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Everything that a recipe sets or asks for, each under its word.
+fn settings(recipe: &Recipe) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    if let Some(library) = &recipe.library {
+        lines.push(("library", format!("{} (ONNX Runtime {})", library.path, library.version)));
+    }
+    if let Some(provider) = &recipe.provider {
+        let plugin = provider.plugin.as_ref().map_or_else(String::new, |p| format!(", the plugin {p}"));
+        lines.push(("provider", format!("{}{plugin}", provider.name)));
+        lines.extend(provider.options.iter().map(|(name, value)| ("option", format!("{name} = {value}"))));
+    }
+    lines.extend(recipe.session.iter().map(|(name, value)| ("session", format!("{name} = {value}"))));
+    lines.extend(recipe.env.iter().map(|(name, value)| ("env", format!("{name} = {value}"))));
+    let appended = recipe.append.iter();
+    lines.extend(appended.map(|(name, a)| ("append", format!("{name}: {:?} behind {:?}", a.value, a.separator))));
+    lines.extend(recipe.unset.iter().map(|name| ("unset", name.clone())));
+    lines.extend(recipe.library_dirs.iter().map(|dir| ("dir", dir.to_string())));
+    lines.extend(recipe.unfit.iter().map(|u| ("unfit", format!("{}: {}", u.tag, u.reason))));
+    if let Some(host) = &recipe.host {
+        lines.extend(host.glibc.iter().map(|v| ("host", format!("glibc {v} or newer"))));
+        lines.extend(host.device.iter().map(|d| ("host", format!("an accelerator that shows {}", d.sign()))));
+        lines.extend(host.allowed.iter().map(|name| ("host", format!("may have {name}"))));
+    }
+    lines
+}
+
+/// Becomes a shell, or the command, in the environment of a worker. Comes back only if that fails.
+fn shell(prefix: &Prefix, words: &[String]) -> Failure {
+    use std::os::unix::process::CommandExt as _;
+    let own = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned());
+    let (program, arguments) = words.split_first().map_or((&own, &[][..]), |(program, rest)| (program, rest));
+    let mut command = std::process::Command::new(program);
+    command.args(arguments);
+    for name in prefix.unset(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok())) {
+        command.env_remove(name);
+    }
+    command.envs(prefix.env(|name| std::env::var(name).ok())).env("ORT_QUALIFY_RECIPE", prefix.recipe());
+    if let Ok(library) = prefix.library() {
+        command.env("ORT_DYLIB_PATH", library);
+    }
+    let error = command.exec();
+    Failure::request(anyhow::anyhow!("cannot run {program}: {error}"))
 }
 
 /// What `realise` and `verify` print.

@@ -4,6 +4,7 @@ use super::{Failure, given, print};
 use crate::case::{Filter, expand};
 use crate::report::{json, table};
 use crate::run::{Qualification, Settings, run_all};
+use crate::verdict::Verdict;
 use crate::worker::fault::Fault;
 use anyhow::Context as _;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -106,6 +107,12 @@ pub fn run(
         let (skips, warnings) = (table::skips(&results), table::warnings(&results));
         let failures = table::failures(&results);
         print::line(format!("{skips}{warnings}{failures}{}", table::summary(&results, &recipe, wall_s, &folder)))?;
+    }
+    // Nothing to run is never fine: either the request named what is not here, or this machine cannot hold the recipe.
+    if results.iter().all(|r| r.judged.verdict == Verdict::Skipped) {
+        let what = anyhow::anyhow!("nothing was run: all {} cases were skipped for the reasons above", results.len());
+        let host = qualification.recipe().check_host();
+        return Err(if host.is_err() { Failure::environment(what) } else { Failure::request(what) });
     }
     let fine = late.is_empty() && results.iter().all(|r| r.judged.verdict.is_as_expected());
     Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })

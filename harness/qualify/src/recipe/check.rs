@@ -5,6 +5,9 @@ use super::{Kind, Recipe, Wanted, host};
 use crate::nearest;
 use camino::{Utf8Component, Utf8Path};
 
+/// The word for the index that the user's uv or pip is configured with.
+pub(super) const PYPI: &str = "pypi";
+
 /// Providers that this program can ask for by name.
 const KNOWN: [&str; 5] = ["cpu", "cuda", "migraphx", "openvino", "webgpu"];
 
@@ -106,8 +109,14 @@ impl Wanted {
         if host::version(&self.python).is_none() {
             return Err(("python", format!("`{}` is not a version such as \"3.12\"", self.python)));
         }
-        if self.index != "pypi" {
-            return Err(("index", format!("`{}` is not known; known are: pypi", self.index)));
+        // Blanks and quotes would end the address in uv's requirements file.
+        let address = self.index.starts_with("https://") || self.index.starts_with("http://127.0.0.1:");
+        let plain = self.index.chars().all(|c| c.is_ascii_alphanumeric() || "._-+:/~".contains(c));
+        if self.index != PYPI && !(address && plain) {
+            return Err((
+                "index",
+                format!("`{}` is not known; known are: pypi, or a vendor's own by its https address", self.index),
+            ));
         }
         Ok(())
     }

@@ -71,6 +71,9 @@ pub struct Recipe {
     /// What the machine must offer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<Host>,
+    /// Cases that the stack is declared unfit for; they are skipped with the reason (stacks).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unfit: Vec<Unfit>,
     /// Limits of the worker process (stacks).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker: Option<Worker>,
@@ -139,9 +142,42 @@ pub struct Host {
     /// Oldest GNU C library, `MAJOR.MINOR`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub glibc: Option<String>,
+    /// The kind of accelerator that must be there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<Device>,
     /// Libraries that may come from the host though they decide numbers or speed: file names, as globs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<String>,
+}
+
+/// Kinds of accelerator that a machine may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Device {
+    /// An AMD GPU with its kernel driver.
+    Amd,
+    /// An NVIDIA GPU with its kernel driver.
+    Nvidia,
+}
+
+impl Device {
+    /// The file by which the kernel driver shows that it is there.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Amd => "/dev/kfd",
+            Self::Nvidia => "/proc/driver/nvidia/version",
+        }
+    }
+}
+
+/// Cases that a recipe is declared unfit for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unfit {
+    /// Cases with this tag are skipped.
+    pub tag: String,
+    /// Why.
+    pub reason: String,
 }
 
 /// `[worker]`: limits of the worker process.

@@ -16,6 +16,14 @@ pub enum HostMismatch {
         /// What this is.
         found: String,
     },
+    /// No accelerator of the kind that is needed.
+    #[error("recipe `{recipe}` needs an accelerator, and this machine shows none: there is no {sign}")]
+    Device {
+        /// Which recipe.
+        recipe: String,
+        /// The file that its kernel driver would show.
+        sign: &'static str,
+    },
     /// A C library older than the recipe's libraries need.
     #[error("recipe `{recipe}` needs glibc {wanted} or newer, and this machine has {}.{}", found.0, found.1)]
     Glibc {
@@ -29,9 +37,20 @@ pub enum HostMismatch {
 }
 
 impl Recipe {
-    /// Refuses recipes for another platform or a newer glibc. Where this process has no glibc that could be asked
-    /// (a static binary), its version is left to the loader to judge.
+    /// Refuses a recipe that cannot run here: another platform, a newer glibc, an accelerator that is not there.
     pub fn check_host(&self) -> Result<(), HostMismatch> {
+        self.check_platform()?;
+        match self.host.as_ref().and_then(|h| h.device).map(super::Device::sign) {
+            Some(sign) if !std::path::Path::new(sign).exists() => {
+                Err(HostMismatch::Device { recipe: self.name.clone(), sign })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a recipe whose libraries could not be loaded here: another platform, or a newer glibc. Where this process
+    /// has no glibc that could be asked (a static binary), its version is left to the loader to judge.
+    pub fn check_platform(&self) -> Result<(), HostMismatch> {
         self.check_against(&format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS), glibc())
     }
 

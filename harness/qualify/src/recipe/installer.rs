@@ -1,6 +1,6 @@
 //! uv (or, to fetch uv itself, pip): found, run through xshell, and understood when it fails.
 
-use super::{Artifact, Cause, Lock, Options, RealiseError, Recipe, Resolved, Wanted, index};
+use super::{Artifact, Cause, Lock, Options, Pinned, RealiseError, Recipe, Resolved, Wanted, index};
 use camino::{Utf8Path, Utf8PathBuf};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -85,8 +85,11 @@ impl Installer {
         let mut runs: BTreeMap<(&str, &str), String> = BTreeMap::new();
         for (wanted, pinned) in std::iter::zip(&resolved.recipe.artifact, &resolved.artifacts) {
             let lines = runs.entry((&wanted.python, &wanted.platform)).or_default();
+            let Pinned { name, version, sha256, .. } = pinned;
+            let what =
+                pinned.url.as_ref().map_or_else(|| format!("{name}=={version}"), |url| format!("{name} @ {url}"));
             // Writing to a String does not fail.
-            let _ = writeln!(lines, "{}=={} --hash=sha256:{}", pinned.name, pinned.version, pinned.sha256);
+            let _ = writeln!(lines, "{what} --hash=sha256:{sha256}");
         }
         for ((python, platform), lines) in runs {
             let requirements = scratch.join("requirements.txt");

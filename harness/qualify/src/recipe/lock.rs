@@ -28,10 +28,10 @@ pub struct Artifact {
     pub version: String,
     /// The index by word (`pypi`).
     pub index: String,
-    /// The file's name.
-    pub filename: String,
-    /// The file's path below the index's file store.
-    pub path: Utf8PathBuf,
+    /// The file's name; `null` where nobody recorded it.
+    pub filename: Option<String>,
+    /// The file's path below the index's file store, or below an index that is named by its address; `null` likewise.
+    pub path: Option<Utf8PathBuf>,
     /// Size in bytes; `null` where not recorded.
     pub size: Option<u64>,
     /// SHA-256, lower-case hex; `null` where not recorded, and then `reason` says why.
@@ -145,6 +145,12 @@ impl Artifact {
         (&self.index, &self.name, &self.version) == (&wanted.index, &wanted.name, &wanted.version)
     }
 
+    /// Where the file is, for an index that is named by its address.
+    pub(super) fn url(&self) -> Option<String> {
+        let path = self.path.as_ref().filter(|_| self.index.contains("://"))?;
+        Some(format!("{}/{}", self.index.trim_end_matches('/'), path.as_str().replace('+', "%2B")))
+    }
+
     /// `NAME VERSION`, for messages.
     pub fn label(&self) -> String {
         format!("{} {}", self.name, self.version)
@@ -152,11 +158,14 @@ impl Artifact {
 
     fn check(&self) -> Result<(), String> {
         let fail = |field: &str, problem: &str| Err(format!("artifact `{}`: field `{field}` {problem}", self.label()));
-        if self.filename.is_empty() || self.path.file_name() != Some(&self.filename) {
+        if self.filename.as_deref() != self.path.as_ref().and_then(|p| p.file_name()) {
             return fail("filename", "must be the last part of `path`");
         }
-        if !stays_inside(&self.path) {
+        if self.path.as_ref().is_some_and(|path| !stays_inside(path)) {
             return fail("path", "must be a relative path below the index's file store, without `..`");
+        }
+        if self.path.is_none() && self.sha256.is_some() {
+            return fail("path", "must be there where a sha256 is");
         }
         if self.size == Some(0) {
             return fail("size", "is 0; where it is not known, write null");

@@ -1,5 +1,6 @@
 //! Making the lock agree with the recipes: what they want and the lock has not is looked up, fetched once and hashed.
 
+use super::check::PYPI;
 use super::installer::Installer;
 use super::lock::{Artifact, HashSource, Lock};
 use super::{Options, Progress, RealiseError, Recipe, RecipeError, Wanted, wheel};
@@ -85,6 +86,9 @@ fn look_up(recipe: &str, wanted: &Wanted, options: &Options) -> Result<Artifact,
             problem,
         })
     };
+    if wanted.index != PYPI {
+        return Err(refuse("only `pypi` is looked up: write the entry by hand, with who recorded the hash".to_owned()));
+    }
     let uv = Installer::uv(options).map_err(&refuse)?;
     let scratch = tempfile::tempdir().map_err(|e| refuse(e.to_string()))?;
     let scratch =
@@ -103,8 +107,8 @@ fn look_up(recipe: &str, wanted: &Wanted, options: &Options) -> Result<Artifact,
         name: wanted.name.clone(),
         version: wanted.version.clone(),
         index: wanted.index.clone(),
-        path: store_path(&found.url).ok_or_else(|| refuse(format!("`{}` is no address of a file", found.url)))?,
-        filename,
+        path: Some(store_path(&found.url).ok_or_else(|| refuse(format!("`{}` is no address of a file", found.url)))?),
+        filename: Some(filename),
         size: found.size,
         sha256: Some(sha256),
         hash_source: HashSource::ComputedHere,

@@ -23,7 +23,9 @@ mod tree;
 mod wheel;
 
 pub use cause::Cause;
-pub use description::{Append, Data, Host, Kind, Library, Provider, Recipe, Tool, Wanted, Worker, names};
+pub use description::{
+    Append, Data, Device, Host, Kind, Library, Provider, Recipe, Tool, Unfit, Wanted, Worker, names,
+};
 pub use error::{RealiseError, RecipeError};
 pub use host::{HostMismatch, glibc};
 pub use lock::{Artifact, HashSource, Lock};

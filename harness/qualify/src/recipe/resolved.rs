@@ -31,6 +31,9 @@ pub struct Pinned {
     pub size: Option<u64>,
     /// SHA-256, lower-case hex.
     pub sha256: String,
+    /// Where the file is, for an index that is named by its address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
 }
 
 impl Recipe {
@@ -64,9 +67,10 @@ impl Recipe {
             name: artifact.name.clone(),
             version: artifact.version.clone(),
             index: artifact.index.clone(),
-            filename: artifact.filename.clone(),
+            filename: artifact.filename.clone().unwrap_or_default(),
             size: artifact.size,
             sha256,
+            url: artifact.url(),
         })
     }
 }

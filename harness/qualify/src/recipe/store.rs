@@ -97,7 +97,8 @@ impl Store {
     /// The recipe's prefix, fetched and installed if it is not in the store yet. Nothing is written if it is, so a store
     /// that is read-only will do. Of several processes that want the same one, the first makes it and the others wait.
     pub fn realise(&self, resolved: &Resolved, options: &Options, progress: &Progress) -> Result<Prefix, RealiseError> {
-        resolved.recipe.check_host()?;
+        // An accelerator need not be there to fetch what runs on it.
+        resolved.recipe.check_platform()?;
         if !options.repair
             && let Some(prefix) = self.find(resolved)?
         {

@@ -168,9 +168,18 @@ impl Qualification {
         &self.settings
     }
 
+    /// The recipe.
+    pub fn recipe(&self) -> &Recipe {
+        &self.resolved.recipe
+    }
+
     /// Why a case cannot run on this machine, if it cannot.
     pub fn skip_reason(&self, case: &Case) -> Option<String> {
-        skip_reason(case, self.settings.bundles.as_deref())
+        let recipe = &self.resolved.recipe;
+        let unfit = recipe.unfit.iter().find(|unfit| case.tags.contains(&unfit.tag));
+        let unfit = unfit.map(|u| format!("recipe `{}` is declared unfit for `{}`: {}", recipe.name, u.tag, u.reason));
+        let host = recipe.check_host().err().map(|e| e.to_string());
+        host.or(unfit).or_else(|| skip_reason(case, self.settings.bundles.as_deref()))
     }
 
     /// Qualifies one case: runs it in `seat`'s worker or in one of its own, judges it, writes its evidence.

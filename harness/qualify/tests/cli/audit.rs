@@ -43,7 +43,7 @@ fn what_ran_is_what_is_pinned_until_a_file_a_version_or_a_hash_is_changed() {
     let said = audit(&project, &["--github"]);
     let wanted = "ONNX Runtime's version: pinned or seen before is 1.24.1, and this case ran on 1.24.0";
     assert_eq!(said.code, 1);
-    assert!(said.stdout.starts_with("::error file=") && said.stdout.contains(wanted), "{}", said.stdout);
+    assert!(said.stdout.contains("::error file=") && said.stdout.contains(wanted), "{}", said.stdout);
     project.edit(observation, "\"version\": \"1.24.0\"", "\"version\": \"1.24.1\"");
 
     let library = tree.join("onnxruntime/capi/libopenvino.so.2541");

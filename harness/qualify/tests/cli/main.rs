@@ -6,5 +6,6 @@ mod audit;
 mod bad_input;
 mod faults;
 mod project;
+mod recipes;
 mod resume;
 mod verdicts;

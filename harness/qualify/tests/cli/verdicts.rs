@@ -150,7 +150,7 @@ fn cases_without_their_bundles_are_skipped_with_the_reason() {
     let cases = "source.external.about = \"far away\"\n[[group]]\nname = \"{bundle}/{batch}\"\nbundles = [\"b\"]\nbatches = [\"plain\"]\nlimits = \"fp32\"\n";
     let project = Project::new(cases);
     let run = project.run(&[]);
-    assert_eq!((run.code, run.verdict("b/plain").0.as_str()), (0, "skipped"));
+    assert_eq!((run.code, run.verdict("b/plain").0.as_str()), (2, "skipped"), "nothing was run");
     assert!(run.verdict("b/plain").1.contains("far away: name their folder with --bundles"), "{}", run.json);
     let listed = project.say(&["list"]);
     assert!(listed.stdout.contains("skipped here: far away"), "{}", listed.stdout);
