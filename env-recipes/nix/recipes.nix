@@ -338,7 +338,10 @@ rec {
           locked.sha256 != null || isString (locked.reason or null)
         ) "${at}: field `reason` must say why sha256 is null"
         ++ orNothing (
-          locked.filename == baseNameOf locked.path
+          if locked.path == null then
+            locked.filename == null && locked.sha256 == null
+          else
+            locked.filename == baseNameOf locked.path
         ) "${at}: field `filename` must be the last part of `path`";
     in
     orNothing (
