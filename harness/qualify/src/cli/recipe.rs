@@ -28,6 +28,11 @@ pub enum Command {
         #[arg(long)]
         repair: bool,
     },
+    /// Could this machine load a recipe's libraries? Says what is missing, with symbol versions; loads nothing.
+    Doctor {
+        /// The recipe.
+        name: String,
+    },
     /// Start a shell, or a command, in the environment of a worker.
     Shell {
         /// The recipe.
@@ -69,6 +74,11 @@ pub fn run(
         }
         Command::List => list(&Recipe::list(root)?, &lock, &store, json),
         Command::Show { name } => show(&Recipe::load(root, name)?, &lock, &store, json),
+        Command::Doctor { name } => {
+            let options = Options { offline, ..Options::new(root) };
+            let prefix = store.realise(&resolve(name)?, &options, &Progress::to_stderr())?;
+            doctor(&prefix, json)
+        }
         Command::Shell { name, command } => {
             let options = Options { offline, ..Options::new(root) };
             let prefix = store.realise(&resolve(name)?, &options, &Progress::to_stderr())?;
@@ -259,6 +269,33 @@ fn settings(recipe: &Recipe) -> Vec<(&'static str, String)> {
         lines.extend(host.allowed.iter().map(|name| ("host", format!("may have {name}"))));
     }
     lines
+}
+
+/// 1 if something is missing.
+fn doctor(prefix: &Prefix, json: bool) -> Result<ExitCode, Failure> {
+    let inherited = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
+    let search: Vec<Utf8PathBuf> = inherited.split(':').filter(|d| !d.is_empty()).map(Utf8PathBuf::from).collect();
+    let found = prefix.diagnose(&search);
+    if json {
+        print::json(&found)?;
+    } else {
+        for (name, path) in &found.from_host {
+            print::line(format!("{name}: this machine's {path}"))?;
+        }
+        if let Some(device) = &found.device {
+            print::line(format!("accelerator: {device}"))?;
+        }
+        for missing in &found.missing {
+            print::line(format!("missing: {missing}"))?;
+        }
+        let sum = if found.missing.is_empty() {
+            "nothing is missing".to_owned()
+        } else {
+            format!("{} missing", found.missing.len())
+        };
+        print::line(format!("{}: {sum}", found.recipe))?;
+    }
+    Ok(if found.missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Becomes a shell, or the command, in the environment of a worker. Comes back only if that fails.

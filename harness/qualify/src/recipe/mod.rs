@@ -7,6 +7,8 @@
 mod cause;
 mod check;
 mod description;
+mod doctor;
+mod elf;
 mod error;
 mod extend;
 mod host;
@@ -26,6 +28,7 @@ pub use cause::Cause;
 pub use description::{
     Append, Data, Device, Host, Kind, Library, Provider, Recipe, Tool, Unfit, Wanted, Worker, names,
 };
+pub use doctor::Diagnosis;
 pub use error::{RealiseError, RecipeError};
 pub use host::{HostMismatch, glibc};
 pub use lock::{Artifact, HashSource, Lock};

@@ -4,6 +4,7 @@
 
 mod audit;
 mod bad_input;
+mod doctor;
 mod faults;
 mod project;
 mod recipes;

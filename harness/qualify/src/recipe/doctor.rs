@@ -1,0 +1,155 @@
+//! The doctor: could this machine load the libraries of a prefix? Reads files; loads nothing, proposes no change of a driver.
+
+use super::elf::Library;
+use super::{Device, Prefix};
+use camino::{Utf8Path, Utf8PathBuf};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Where the loader looks by itself on the distributions that the wheels are built for.
+const SYSTEM: [&str; 6] =
+    ["/lib64", "/usr/lib64", "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/usr/local/lib", "/usr/lib"];
+
+/// What the libraries of a prefix need beyond themselves.
+#[derive(Clone, Debug, Serialize)]
+pub struct Diagnosis {
+    /// The recipe.
+    pub recipe: String,
+    /// Libraries that the machine gives, with the file.
+    pub from_host: BTreeMap<String, Utf8PathBuf>,
+    /// What is missing, one sentence each: empty where all could be loaded.
+    pub missing: Vec<String>,
+    /// The accelerator that is wanted, in words; none for recipes that need none.
+    pub device: Option<String>,
+}
+
+impl Prefix {
+    /// Holds what every shared library needs against what the prefix and this machine offer. `search` are further
+    /// directories of the machine, as in `LD_LIBRARY_PATH`.
+    pub fn diagnose(&self, search: &[Utf8PathBuf]) -> Diagnosis {
+        let mut own: HashMap<String, Library> = HashMap::new();
+        for file in &self.files {
+            let path = self.tree().join(&file.path);
+            if let (Some(name), Some(library)) = (path.file_name(), Library::read(&path)) {
+                own.insert(name.to_owned(), library);
+            }
+        }
+        let mut host = Host { search, found: HashMap::new() };
+        let mut from_host = BTreeMap::new();
+        let mut absent: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+        let mut too_old: BTreeMap<(String, String), BTreeSet<&str>> = BTreeMap::new();
+        for (user, library) in &own {
+            for needed in library.needed.iter().filter(|n| !own.contains_key(*n)) {
+                match host.find(needed) {
+                    Some((path, _)) => _ = from_host.insert(needed.clone(), path.clone()),
+                    None => _ = absent.entry(needed.clone()).or_default().insert(user),
+                }
+            }
+            for (file, versions) in &library.versions_needed {
+                let Some(offered) = own.get(file).or_else(|| host.find(file).map(|(_, l)| l)) else { continue };
+                for version in versions.difference(&offered.versions_offered) {
+                    too_old.entry((file.clone(), version.clone())).or_default().insert(user);
+                }
+            }
+        }
+        let users = |users: &BTreeSet<&str>| users.iter().copied().collect::<Vec<_>>().join(", ");
+        let absent = absent.iter().map(|(name, by)| {
+            format!("{name}: needed by {}, and neither the prefix nor this machine has it", users(by))
+        });
+        let too_old = too_old.iter().map(|((file, version), by)| {
+            let whose = from_host.get(file).map_or_else(|| "the prefix's own".to_owned(), ToString::to_string);
+            format!("{file} with {version}: needed by {}, and {whose} does not have that version", users(by))
+        });
+        let missing = absent.chain(too_old).collect();
+        let device = self.resolved.recipe.host.as_ref().and_then(|h| h.device).map(device);
+        Diagnosis { recipe: self.recipe().to_owned(), from_host, missing, device }
+    }
+}
+
+/// Libraries of the machine, read once each.
+struct Host<'a> {
+    search: &'a [Utf8PathBuf],
+    found: HashMap<String, Option<(Utf8PathBuf, Library)>>,
+}
+
+impl Host<'_> {
+    fn find(&mut self, name: &str) -> Option<&(Utf8PathBuf, Library)> {
+        let search = self.search;
+        let look = || {
+            let folders = search.iter().map(Utf8PathBuf::as_path).chain(SYSTEM.iter().map(|f| Utf8Path::new(*f)));
+            folders.map(|f| f.join(name)).find_map(|path| Library::read(&path).map(|library| (path, library)))
+        };
+        self.found.entry(name.to_owned()).or_insert_with(look).as_ref()
+    }
+}
+
+/// What the machine shows of an accelerator.
+fn device(device: Device) -> String {
+    let there = Utf8Path::new(device.sign()).exists();
+    match (device, there) {
+        (_, false) => format!("missing: there is no {}", device.sign()),
+        (Device::Nvidia, true) => {
+            let text = std::fs::read_to_string(device.sign()).unwrap_or_default();
+            text.lines().next().unwrap_or("NVIDIA's kernel driver is there").to_owned()
+        }
+        (Device::Amd, true) => {
+            let targets = gfx_targets("/sys/class/kfd/kfd/topology/nodes".into());
+            let rocm = folders("/opt", "rocm").join(", ");
+            format!("AMD: {}; ROCm of the system: {}", or_none(&targets.join(", ")), or_none(&rocm))
+        }
+    }
+}
+
+fn or_none(text: &str) -> &str {
+    if text.is_empty() { "none" } else { text }
+}
+
+/// `gfx1100` for `gfx_target_version 110000`; processors have 0 and are left out.
+fn gfx_targets(nodes: &Utf8Path) -> Vec<String> {
+    let entries = nodes.read_dir_utf8().into_iter().flatten().flatten();
+    let texts = entries.filter_map(|e| std::fs::read_to_string(e.path().join("properties")).ok());
+    let mut targets: Vec<String> = texts.filter_map(|text| gfx_target(&text)).collect();
+    targets.sort();
+    targets
+}
+
+/// The number is major * 10000 + minor * 100 + stepping; the name has the latter two in hexadecimal.
+fn gfx_target(properties: &str) -> Option<String> {
+    let line = properties.lines().find_map(|l| l.strip_prefix("gfx_target_version "))?;
+    let version: u32 = line.trim().parse().ok().filter(|v| *v > 0)?;
+    Some(format!("gfx{}{:x}{:x}", version / 10_000, version / 100 % 100, version % 100))
+}
+
+fn folders(base: &str, beginning: &str) -> Vec<String> {
+    let entries = Utf8Path::new(base).read_dir_utf8().into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.filter(|e| e.file_name().starts_with(beginning)).map(|e| e.path().to_string()).collect();
+    names.sort();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gfx_targets_are_named_as_the_compiler_names_them() {
+        // `gfx_target_version` as the kernel's driver documents it; 110000 is the W7900's.
+        assert_eq!(gfx_target("cpu_cores_count 0\ngfx_target_version 110000\n").as_deref(), Some("gfx1100"));
+        assert_eq!(gfx_target("gfx_target_version 90010\n").as_deref(), Some("gfx90a"));
+        assert_eq!(gfx_target("gfx_target_version 0\n"), None);
+        assert_eq!(gfx_target(""), None);
+    }
+
+    #[test]
+    #[cfg(target_env = "gnu")]
+    fn the_c_library_of_this_machine_offers_versions_and_this_program_needs_some() {
+        let mut host = Host { search: &[], found: HashMap::new() };
+        let (_, libc) = host.find("libc.so.6").expect("a machine with glibc has it where the loader looks");
+        assert!(libc.versions_offered.contains("GLIBC_2.2.5") && !libc.versions_offered.contains("GLIBC_9.9"));
+        let program = std::env::current_exe().unwrap();
+        let own = Library::read(Utf8Path::from_path(&program).unwrap()).unwrap();
+        assert!(own.needed.iter().any(|n| n == "libc.so.6"), "{own:?}");
+        assert!(own.versions_needed["libc.so.6"].iter().all(|v| libc.versions_offered.contains(v)));
+    }
+}
