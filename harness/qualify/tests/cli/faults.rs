@@ -45,12 +45,12 @@ fn an_abort_and_an_exit_are_told_apart_and_last_words_are_quoted() {
 
 #[test]
 fn a_hang_ends_at_the_limit_gently_and_by_force_where_it_must() {
-    let (project, verdict, reasons) = fault("hang@run", "timeout_s = 1");
+    let (project, verdict, reasons) = fault("hang@run", "timeout_s = 4");
     assert_eq!(verdict, "fail@run");
-    assert!(reasons.contains("time limit of 1 s reached at stage run; ended by SIGTERM"), "{reasons}");
+    assert!(reasons.contains("time limit of 4 s reached at stage run; ended by SIGTERM"), "{reasons}");
     assert!(reasons.contains("its last words: nothing more happens here"), "{reasons}");
     assert_eq!(project.evidence(CASE, "exit.txt"), "ended by SIGTERM at the time limit\n");
-    let (_, _, reasons) = fault("hang-deaf@run", "timeout_s = 1");
+    let (_, _, reasons) = fault("hang-deaf@run", "timeout_s = 4");
     assert!(reasons.contains("ended by SIGKILL"), "{reasons}");
 }
 

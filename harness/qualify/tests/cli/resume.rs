@@ -105,7 +105,7 @@ fn what_a_killed_run_left_half_filled_is_swept_by_the_next_and_that_of_others_is
 
 #[test]
 fn an_interrupted_run_leaves_whole_evidence_only() {
-    let project = Project::new(&group("sdpa_fp32_masked", "full padded holes allmasked", "timeout_s = 1"));
+    let project = Project::new(&group("sdpa_fp32_masked", "full padded holes allmasked", "timeout_s = 4"));
     let run = project.run(&["--jobs", "1", "--fault", "hang-deaf@compare", "full"]);
     assert_eq!(run.code, 1);
     let folder = project.root.join("target/evidence/cpu");
