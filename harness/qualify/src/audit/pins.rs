@@ -3,7 +3,8 @@
 use super::{Finding, Severity};
 use crate::recipe::{Disagreement, FOLDER, HashSource, Lock, Recipe, RecipeError};
 use camino::Utf8Path;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A pinned file of a recipe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -56,7 +57,44 @@ pub fn pins(root: &Utf8Path) -> Result<(Vec<PinRow>, Vec<Finding>), RecipeError>
         }
     }
     findings.extend(cargo(root));
+    findings.extend(flake(root));
     Ok((rows, findings))
+}
+
+/// The parts of a `flake.lock` that pin an input.
+#[derive(Deserialize)]
+struct FlakeLock {
+    root: String,
+    nodes: BTreeMap<String, FlakeNode>,
+}
+
+#[derive(Deserialize)]
+struct FlakeNode {
+    locked: Option<FlakePin>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct FlakePin {
+    rev: Option<String>,
+    nar_hash: Option<String>,
+}
+
+/// Every input of the flake is locked to a revision and the hash of its content.
+fn flake(root: &Utf8Path) -> Vec<Finding> {
+    const LOCK: &str = "flake.lock";
+    if !root.join("flake.nix").exists() {
+        return Vec::new();
+    }
+    let read = std::fs::read(root.join(LOCK)).map_err(|e| e.to_string());
+    let lock: FlakeLock = match read.and_then(|bytes| serde_json::from_slice(&bytes).map_err(|e| e.to_string())) {
+        Ok(lock) => lock,
+        Err(e) => return vec![Finding::error(LOCK, format!("flake.nix is there, and its lock cannot be read: {e}"))],
+    };
+    let pinned = |node: &FlakeNode| node.locked.as_ref().is_some_and(|pin| pin.rev.is_some() && pin.nar_hash.is_some());
+    let open = lock.nodes.iter().filter(|(name, node)| **name != lock.root && !pinned(node));
+    open.map(|(name, _)| Finding::error(LOCK, format!("the input `{name}` has no revision or no hash of its content")))
+        .collect()
 }
 
 /// Crates that `Cargo.toml` pins exactly are locked at that version, and the toolchain is the one the workspace is for.

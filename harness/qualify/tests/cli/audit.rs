@@ -84,6 +84,11 @@ fn pins_that_disagree_are_errors_and_no_evidence_is_a_wrong_request() {
     ] {
         assert!(said.stdout.contains(wanted), "{wanted:?} is not in {}", said.stdout);
     }
+    fs::write(project.root.join("flake.nix"), "{}").unwrap();
+    let lock = r#"{"root":"root","nodes":{"root":{},"nixpkgs":{"locked":{"rev":"0a"}}},"version":7}"#;
+    fs::write(project.root.join("flake.lock"), lock).unwrap();
+    let said = project.say(&["audit"]);
+    assert!(said.stdout.contains("the input `nixpkgs` has no revision or no hash of its content"), "{}", said.stdout);
     assert_eq!(project.say(&["audit", "--evidence", "golden"]).code, 2);
     assert_eq!(project.say(&["audit", "--evidence", "/absent"]).code, 3);
 }
