@@ -1,5 +1,6 @@
 //! What the types of a recipe cannot say: which tables a kind has, and which texts are sane.
 
+use super::debian::DEBIAN;
 use super::description::PREFIX_VARIABLE;
 use super::{Kind, Recipe, Wanted, host};
 use crate::nearest;
@@ -102,8 +103,8 @@ impl Wanted {
     fn check(&self) -> Result<(), (&'static str, String)> {
         for (field, text) in [("name", &self.name), ("version", &self.version), ("platform", &self.platform)] {
             let starts_well = text.starts_with(|c: char| c.is_ascii_alphanumeric());
-            if !starts_well || !text.chars().all(|c| c.is_ascii_alphanumeric() || "._-+".contains(c)) {
-                return Err((field, format!("`{text}` must be letters, digits and `._-+`, a letter or digit first")));
+            if !starts_well || !text.chars().all(|c| c.is_ascii_alphanumeric() || "._-+~".contains(c)) {
+                return Err((field, format!("`{text}` must be letters, digits and `._-+~`, a letter or digit first")));
             }
         }
         if host::version(&self.python).is_none() {
@@ -112,10 +113,13 @@ impl Wanted {
         // Blanks and quotes would end the address in uv's requirements file.
         let address = self.index.starts_with("https://") || self.index.starts_with("http://127.0.0.1:");
         let plain = self.index.chars().all(|c| c.is_ascii_alphanumeric() || "._-+:/~".contains(c));
-        if self.index != PYPI && !(address && plain) {
+        if self.index != PYPI && self.index != DEBIAN && !(address && plain) {
             return Err((
                 "index",
-                format!("`{}` is not known; known are: pypi, or a vendor's own by its https address", self.index),
+                format!(
+                    "`{}` is not known; known are: pypi, debian, or a vendor's own by its https address",
+                    self.index
+                ),
             ));
         }
         Ok(())

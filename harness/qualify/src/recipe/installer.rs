@@ -1,6 +1,6 @@
 //! uv (or, to fetch uv itself, pip): found, run through xshell, and understood when it fails.
 
-use super::{Artifact, Cause, Lock, Options, Pinned, RealiseError, Recipe, Resolved, Wanted, index};
+use super::{Artifact, Cause, Lock, Options, Pinned, RealiseError, Recipe, Resolved, Wanted, debian, index};
 use camino::{Utf8Path, Utf8PathBuf};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -84,6 +84,10 @@ impl Installer {
         // One run for each Python and platform that a file must fit: nearly always one.
         let mut runs: BTreeMap<(&str, &str), String> = BTreeMap::new();
         for (wanted, pinned) in std::iter::zip(&resolved.recipe.artifact, &resolved.artifacts) {
+            if pinned.index == debian::DEBIAN {
+                debian::install(options, &resolved.recipe.name, pinned, tree, scratch)?;
+                continue;
+            }
             let lines = runs.entry((&wanted.python, &wanted.platform)).or_default();
             let Pinned { name, version, sha256, .. } = pinned;
             let what =
@@ -239,8 +243,13 @@ pub(super) fn say(options: &Options, build: impl FnOnce(&Shell) -> Cmd<'_>) -> R
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
+/// Is there such a program on the search path?
+pub(super) fn search(options: &Options, name: &str) -> bool {
+    std::env::split_paths(&search_path(options)).any(|folder| folder.join(name).is_file())
+}
+
 /// Runs a command in the options' environment, capturing what it prints.
-fn run(options: &Options, build: impl FnOnce(&Shell) -> Cmd<'_>) -> Result<Output, String> {
+pub(super) fn run(options: &Options, build: impl FnOnce(&Shell) -> Cmd<'_>) -> Result<Output, String> {
     let shell = Shell::new().map_err(|e| e.to_string())?;
     shell.set_var("PATH", search_path(options));
     for (name, value) in &options.tool_env {

@@ -1,6 +1,7 @@
 //! Making the lock agree with the recipes: what they want and the lock has not is looked up, fetched once and hashed.
 
 use super::check::PYPI;
+use super::debian::{self, DEBIAN};
 use super::installer::Installer;
 use super::lock::{Artifact, HashSource, Lock};
 use super::{Options, Progress, RealiseError, Recipe, RecipeError, Wanted, wheel};
@@ -86,6 +87,19 @@ fn look_up(recipe: &str, wanted: &Wanted, options: &Options) -> Result<Artifact,
             problem,
         })
     };
+    if wanted.index == DEBIAN {
+        let artifact = debian::look_up(options, wanted).map_err(&refuse)?;
+        let scratch = tempfile::tempdir().map_err(|e| refuse(e.to_string()))?;
+        let scratch = Utf8Path::from_path(scratch.path())
+            .ok_or_else(|| refuse("the temporary folder is not UTF-8".to_owned()))?;
+        let found = Recipe { artifact: vec![wanted.clone()], ..Recipe::load(&options.root, recipe)? };
+        let found = found.resolve(&Lock { path: Utf8PathBuf::new(), artifacts: vec![artifact.clone()] })?;
+        // Fetched once, so that the hash is one that was computed from the file.
+        for pinned in &found.artifacts {
+            debian::install(options, recipe, pinned, &scratch.join("tree"), scratch)?;
+        }
+        return Ok(artifact);
+    }
     if wanted.index != PYPI {
         return Err(refuse("only `pypi` is looked up: write the entry by hand, with who recorded the hash".to_owned()));
     }

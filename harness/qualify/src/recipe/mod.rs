@@ -6,6 +6,7 @@
 
 mod cause;
 mod check;
+mod debian;
 mod description;
 mod doctor;
 mod elf;

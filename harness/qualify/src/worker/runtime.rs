@@ -158,7 +158,11 @@ fn append(builder: &mut SessionBuilder, provider: &Provider) -> ort::Result<()> 
         return Ok(());
     }
     let registered = provider.registered();
-    let name = registered.strip_suffix("ExecutionProvider").unwrap_or(&registered);
+    let name = match provider.name.as_str() {
+        // The one provider whose short name is not its registered name's beginning.
+        "webgpu" => "WebGPU",
+        _ => registered.strip_suffix("ExecutionProvider").unwrap_or(&registered),
+    };
     raw::append_provider(builder, name, &provider.options)
 }
 
