@@ -84,7 +84,11 @@ impl Process {
         let telling = |name: &str| TELLING.iter().any(|beginning| name.starts_with(beginning));
         let variables = std::env::vars_os().filter_map(|(n, v)| Some((n.into_string().ok()?, v.into_string().ok()?)));
         let kept = |name: &str| telling(name) && !TELLING_NOTHING.contains(&name) && !name.starts_with("ORT_QUALIFY_");
-        variables.filter(|(name, _)| kept(name)).collect()
+        let own = variables.filter(|(name, _)| kept(name)).map(|(name, value)| {
+            let value = if name == "LD_LIBRARY_PATH" { without_cargos(&value) } else { value };
+            (name, value)
+        });
+        own.filter(|(_, value)| !value.is_empty()).collect()
     }
 }
 
@@ -106,6 +110,18 @@ impl Machine {
             devices: devices(),
         }
     }
+}
+
+/// `cargo run` adds its build folders and the toolchain's libraries, which hold nothing that a provider loads.
+fn without_cargos(path: &str) -> String {
+    let cargos = |folder: &str| {
+        let folder = folder.trim_end_matches('/');
+        let folder = folder.strip_suffix("/deps").unwrap_or(folder);
+        folder.ends_with("/target/release")
+            || folder.ends_with("/target/debug")
+            || folder.contains("/.rustup/toolchains/")
+    };
+    path.split(':').filter(|folder| !cargos(folder)).collect::<Vec<_>>().join(":")
 }
 
 /// An unreadable file is an empty one: not every machine has each.
@@ -162,6 +178,13 @@ mod tests {
             "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\nGCC version: 12.2\n";
         assert_eq!(driver(text).as_deref(), Some("580.159.04"));
         assert_eq!(driver(""), None);
+    }
+
+    #[test]
+    fn what_cargo_adds_to_the_search_path_is_left_out_and_the_callers_own_is_not() {
+        let path = "/p/target/release:/p/target/debug/deps:/h/.rustup/toolchains/x/lib:/opt/rocm/lib";
+        assert_eq!(without_cargos(path), "/opt/rocm/lib");
+        assert_eq!(without_cargos("/p/target/release/deps"), "");
     }
 
     #[test]
