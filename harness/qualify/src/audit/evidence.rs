@@ -6,10 +6,11 @@ use crate::digest;
 use crate::evidence::Inputs;
 use crate::observation::Observation;
 use crate::observation::process::Machine;
-use crate::recipe::{Lock, Prefix, RealiseError, Recipe, RecipeError, Store};
+use crate::recipe::{Lock, Prefix, RealiseError, Recipe, RecipeError, Resolved, Store};
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 /// Files that decide numbers or speed: they come from the prefix, or the recipe says that the host may have them.
 const DECIDING: [&str; 17] = [
@@ -55,6 +56,7 @@ pub fn evidence(root: &Utf8Path, store: &Store, folder: &Utf8Path) -> Result<(Ve
         lock,
         store,
         runs: BTreeMap::new(),
+        resolved: HashMap::new(),
         prefixes: HashMap::new(),
         hashes: HashMap::new(),
         findings: Vec::new(),
@@ -91,7 +93,9 @@ struct Audit<'a> {
     lock: Lock,
     store: &'a Store,
     runs: BTreeMap<String, Run>,
-    prefixes: HashMap<String, Option<Prefix>>,
+    /// By recipe, as are the prefixes: read once, however many cases ran on it.
+    resolved: HashMap<String, Result<Resolved, String>>,
+    prefixes: HashMap<String, Option<Rc<Prefix>>>,
     hashes: HashMap<Utf8PathBuf, String>,
     findings: Vec<Finding>,
 }
@@ -158,35 +162,46 @@ impl Audit<'_> {
     }
 
     /// The prefix that the case ran on, if it is still the one that recipe and lock describe.
-    fn prefix(&mut self, inputs: &Inputs, folder: &Utf8Path) -> Result<Option<Prefix>, RealiseError> {
-        let resolved = match Recipe::load(self.root, &inputs.recipe).and_then(|r| r.resolve(&self.lock)) {
-            Ok(resolved) => resolved,
-            Err(e @ (RecipeError::Unknown { .. } | RecipeError::NotLocked { .. })) => {
-                self.findings.push(Finding::error(folder, e.to_string()));
+    fn prefix(&mut self, inputs: &Inputs, folder: &Utf8Path) -> Result<Option<Rc<Prefix>>, RealiseError> {
+        let recipe = &inputs.recipe;
+        if !self.resolved.contains_key(recipe) {
+            self.resolved.insert(recipe.clone(), self.resolve(recipe)?);
+        }
+        let resolved = match &self.resolved[recipe] {
+            Ok(resolved) if resolved.key == inputs.recipe_key => resolved,
+            Ok(resolved) => {
+                let (now, then) = (&resolved.key[..16], inputs.recipe_key.get(..16).unwrap_or(&inputs.recipe_key));
+                let message =
+                    format!("recipe `{recipe}` has the key {now} now, and this case ran on {then}: run it again");
+                self.findings.push(Finding::error(folder, message));
                 return Ok(None);
             }
-            Err(e) => return Err(e.into()),
+            Err(refusal) => {
+                self.findings.push(Finding::error(folder, refusal.clone()));
+                return Ok(None);
+            }
         };
-        if resolved.key != inputs.recipe_key {
-            let (now, then) = (&resolved.key[..16], inputs.recipe_key.get(..16).unwrap_or(&inputs.recipe_key));
-            let message =
-                format!("recipe `{}` has the key {now} now, and this case ran on {then}: run it again", inputs.recipe);
-            self.findings.push(Finding::error(folder, message));
-            return Ok(None);
-        }
-        if !self.prefixes.contains_key(&inputs.recipe) {
-            let found = self.store.find(&resolved)?;
+        if !self.prefixes.contains_key(recipe) {
+            let found = self.store.find(resolved)?.map(Rc::new);
             if found.is_none() {
+                let store = self.store.dir();
                 let message = format!(
-                    "recipe `{}` is not in the store {}, so the files that ran cannot be held against their record",
-                    inputs.recipe,
-                    self.store.dir()
+                    "recipe `{recipe}` is not in the store {store}, so the files that ran cannot be held against their record"
                 );
                 self.findings.push(Finding::error(folder, message));
             }
-            self.prefixes.insert(inputs.recipe.clone(), found);
+            self.prefixes.insert(recipe.clone(), found);
         }
-        Ok(self.prefixes.get(&inputs.recipe).cloned().flatten())
+        Ok(self.prefixes[recipe].clone())
+    }
+
+    /// What recipe and lock say of a recipe; inside, why they say nothing of it, which is a finding on its cases.
+    fn resolve(&self, recipe: &str) -> Result<Result<Resolved, String>, RealiseError> {
+        match Recipe::load(self.root, recipe).and_then(|r| r.resolve(&self.lock)) {
+            Ok(resolved) => Ok(Ok(resolved)),
+            Err(e @ (RecipeError::Unknown { .. } | RecipeError::NotLocked { .. })) => Ok(Err(e.to_string())),
+            Err(e) => Err(e.into()),
+        }
     }
 }
 

@@ -111,8 +111,8 @@ pub fn run(
     // Nothing to run is never fine: either the request named what is not here, or this machine cannot hold the recipe.
     if results.iter().all(|r| r.judged.verdict == Verdict::Skipped) {
         let what = anyhow::anyhow!("nothing was run: all {} cases were skipped for the reasons above", results.len());
-        let host = qualification.recipe().check_host();
-        return Err(if host.is_err() { Failure::environment(what) } else { Failure::request(what) });
+        let here = qualification.host_mismatch().is_none();
+        return Err(if here { Failure::request(what) } else { Failure::environment(what) });
     }
     let fine = late.is_empty() && results.iter().all(|r| r.judged.verdict.is_as_expected());
     Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -7,7 +7,7 @@
 use super::{Prefix, RecipeError};
 use crate::nearest;
 use camino::{Utf8Path, Utf8PathBuf};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read};
 
@@ -20,39 +20,43 @@ const LONGEST_NAME: usize = 128;
 impl Prefix {
     /// Refuses session entries and provider options that the libraries of this prefix do not know, with the nearest.
     pub fn check_options(&self) -> Result<(), RecipeError> {
-        let session: Vec<&str> = self.session().keys().map(String::as_str).collect();
-        self.check_names("session", &session, &[self.library()?])?;
         let provider = self.provider()?;
-        let options: Vec<&str> = provider.options.keys().map(String::as_str).collect();
-        self.check_names("provider.options", &options, &self.provider_libraries(&provider.name)?)
+        self.check_names("session", self.session(), &self.library()?)?;
+        self.check_names("provider.options", &provider.options, &self.provider_library(&provider.name)?)
     }
 
     /// Where a provider's code is: its plugin, its own library, or else ONNX Runtime's.
-    fn provider_libraries(&self, provider: &str) -> Result<Vec<Utf8PathBuf>, RecipeError> {
+    fn provider_library(&self, provider: &str) -> Result<Utf8PathBuf, RecipeError> {
         if let Some(plugin) = self.plugin() {
-            return Ok(vec![plugin]);
+            return Ok(plugin);
         }
-        let own = self.library()?.with_file_name(format!("libonnxruntime_providers_{provider}.so"));
-        Ok(vec![if own.is_file() { own } else { self.library()? }])
+        let library = self.library()?;
+        let own = library.with_file_name(format!("libonnxruntime_providers_{provider}.so"));
+        Ok(if own.is_file() { own } else { library })
     }
 
-    fn check_names(&self, field: &str, names: &[&str], libraries: &[Utf8PathBuf]) -> Result<(), RecipeError> {
-        let mut unknown: BTreeSet<&str> = names.iter().copied().collect();
-        for library in libraries {
-            // What cannot be read is found by whoever loads it.
-            let _ = strings(library, &mut |text| _ = unknown.remove(text));
+    fn check_names(
+        &self,
+        field: &str,
+        settings: &BTreeMap<String, String>,
+        library: &Utf8Path,
+    ) -> Result<(), RecipeError> {
+        // Libraries are large: one is read only where there is something to look for.
+        if settings.is_empty() {
+            return Ok(());
         }
+        let mut unknown: BTreeSet<&str> = settings.keys().map(String::as_str).collect();
+        // What cannot be read is found by whoever loads it.
+        let _ = strings(library, &mut |text| _ = unknown.remove(text));
         let Some(name) = unknown.first() else { return Ok(()) };
         let mut alike = BTreeSet::new();
-        for library in libraries {
-            let _ = strings(library, &mut |text| {
-                if nearest::nearest(name, [text]).is_some() {
-                    alike.insert(text.to_owned());
-                }
-            });
-        }
+        let _ = strings(library, &mut |text| {
+            if nearest::nearest(name, [text]).is_some() {
+                alike.insert(text.to_owned());
+            }
+        });
         let hint = nearest::hint(name, alike.iter().map(String::as_str));
-        let library = libraries.iter().map(|l| l.file_name().unwrap_or_default()).collect::<Vec<_>>().join(", ");
+        let library = library.file_name().unwrap_or_default();
         Err(RecipeError::Field {
             path: Utf8Path::new(super::FOLDER).join(format!("{}.toml", self.recipe())),
             field: format!("{field}.{name}"),

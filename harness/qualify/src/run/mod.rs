@@ -16,7 +16,7 @@ use crate::digest;
 use crate::evidence::{self, EvidenceError, Inputs};
 use crate::observation::{End, FORMAT, Facts, Observation, Stage};
 use crate::recipe::{
-    Kind, Lock, Options, Prefix, Progress as Fetching, RealiseError, Recipe, RecipeError, Resolved, Store,
+    HostMismatch, Kind, Lock, Options, Prefix, Progress as Fetching, RealiseError, Recipe, RecipeError, Resolved, Store,
 };
 use crate::verdict::{self, Judged};
 use crate::worker::Request;
@@ -125,6 +125,8 @@ type BundleKey = (Utf8PathBuf, Option<String>);
 pub struct Qualification {
     settings: Settings,
     resolved: Resolved,
+    /// Why the recipe cannot exist on this machine, if it cannot; asked once, since the answer takes reading a library.
+    host: Option<HostMismatch>,
     lock: Lock,
     store: Store,
     evidence: evidence::Store,
@@ -153,6 +155,7 @@ impl Qualification {
         Ok(Self {
             evidence,
             settings,
+            host: resolved.recipe.check_host().err(),
             resolved,
             lock,
             store,
@@ -168,9 +171,9 @@ impl Qualification {
         &self.settings
     }
 
-    /// The recipe.
-    pub fn recipe(&self) -> &Recipe {
-        &self.resolved.recipe
+    /// Why the recipe cannot exist on this machine, if it cannot.
+    pub fn host_mismatch(&self) -> Option<&HostMismatch> {
+        self.host.as_ref()
     }
 
     /// Why a case cannot run on this machine, if it cannot.
@@ -178,7 +181,7 @@ impl Qualification {
         let recipe = &self.resolved.recipe;
         let unfit = recipe.unfit.iter().find(|unfit| case.tags.contains(&unfit.tag));
         let unfit = unfit.map(|u| format!("recipe `{}` is declared unfit for `{}`: {}", recipe.name, u.tag, u.reason));
-        let host = recipe.check_host().err().map(|e| e.to_string());
+        let host = self.host.as_ref().map(ToString::to_string);
         host.or(unfit).or_else(|| skip_reason(case, self.settings.bundles.as_deref()))
     }
 

@@ -12,17 +12,14 @@ pub struct Late(pub String);
 /// Called with each result as it comes, in no particular order.
 pub type Progress<'a> = &'a mut dyn FnMut(&CaseResult);
 
-/// Qualifies all cases in `seats` workers at a time; the results come back in the cases' order.
+/// Qualifies all cases in `seats` workers at a time; the results come back in the cases' order. Whoever wants the fetching
+/// to be over before asks for [`Qualification::prefix`]; else the first case that runs waits for it.
 pub fn run_all(
     qualification: &Qualification,
     cases: &[Case],
     seats: usize,
     progress: Progress<'_>,
 ) -> Result<(Vec<CaseResult>, Vec<Late>), RunError> {
-    // Fetch before the clocks of the cases run, and only if a case will run at all.
-    if cases.iter().any(|case| qualification.skip_reason(case).is_none()) {
-        qualification.prefix()?;
-    }
     let next = AtomicUsize::new(0);
     let stop = AtomicBool::new(false);
     let (sender, results) = channel();
