@@ -12,6 +12,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
+use std::sync::OnceLock;
 
 /// A store of its own, gone at the end of the test.
 struct Scratch {
@@ -30,11 +31,6 @@ impl Scratch {
 
     fn realise(&self, resolved: &Resolved, options: &Options) -> Result<Prefix, RealiseError> {
         self.store.realise(resolved, options, &Progress::silent())
-    }
-
-    /// The pinned uv as a plain binary, whatever the machine's own `uv` may be.
-    fn pinned_uv(&self) -> Utf8PathBuf {
-        self.realise(&resolved("tool-uv"), &options()).unwrap().tool().unwrap()
     }
 
     /// What lies in the store, the lock files aside.
@@ -62,8 +58,19 @@ fn resolved(name: &str) -> Resolved {
     Recipe::load(&root(), name).unwrap().resolve(&Lock::load(&root()).unwrap()).unwrap()
 }
 
+/// With the pinned uv, a plain binary, whatever the machine's own may be and whether it has one.
 fn options() -> Options {
-    Options::new(&root())
+    Options { uv: Some(pinned_uv()), ..Options::new(&root()) }
+}
+
+/// The pinned uv of the user's own store: fetched once for all tests.
+fn pinned_uv() -> Utf8PathBuf {
+    static UV: OnceLock<Utf8PathBuf> = OnceLock::new();
+    let fetch = || {
+        let store = Store::locate(None).unwrap();
+        store.realise(&resolved("tool-uv"), &Options::new(&root()), &Progress::silent()).unwrap().tool().unwrap()
+    };
+    UV.get_or_init(fetch).clone()
 }
 
 fn env<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
@@ -242,7 +249,6 @@ fn without_uv_and_pip_the_error_says_what_to_install() {
 #[test]
 fn uv_without_any_python_is_told_apart_from_uv_without_a_network() {
     let scratch = Scratch::new();
-    let uv = scratch.pinned_uv();
     let search_path = Some(OsString::from("/nonexistent"));
     let pythons = scratch.dir.join("pythons");
     let tool_env = env([
@@ -251,7 +257,7 @@ fn uv_without_any_python_is_told_apart_from_uv_without_a_network() {
         ("VIRTUAL_ENV", ""),
         ("CONDA_PREFIX", ""),
     ]);
-    let options = Options { uv: Some(uv), search_path, tool_env, ..options() };
+    let options = Options { search_path, tool_env, ..options() };
     let e = scratch.realise(&resolved("cpu"), &options).unwrap_err();
     assert!(e.is_environment() && e.to_string().contains("Any Python 3 will do"), "{e}");
 }
@@ -290,12 +296,12 @@ fn a_place_that_cannot_be_written_and_a_disk_that_is_full_are_said_in_words() {
     }
     // The real uv under a real limit on file sizes.
     let scratch = Scratch::new();
-    let uv = scratch.pinned_uv();
+    let uv = pinned_uv();
     let folder = scratch.path_with("uv", &format!("ulimit -f 2000\nexec {uv} \"$@\""));
     let uv = Utf8PathBuf::from_path_buf(folder.into()).unwrap().join("uv");
     let e = scratch.realise(&resolved("cpu"), &Options { uv: Some(uv), ..options() }).unwrap_err();
     assert!(e.is_environment() && e.to_string().contains("`ulimit -f`"), "{e}");
-    assert_eq!(scratch.left(), [resolved("tool-uv").entry_name()]);
+    assert_eq!(scratch.left(), [""; 0]);
 }
 
 #[test]
