@@ -7,8 +7,8 @@ let
   fetch =
     artifact:
     pkgs.fetchurl {
-      # Not the URL's last part: that may hold a `%2B`, which no store path may.
-      name = artifact.filename;
+      # Not the URL's last part: that may hold a `%2B`, which no store path may, nor a `~`.
+      name = builtins.replaceStrings [ "~" ] [ "-" ] artifact.filename;
       inherit (artifact) url sha256;
     };
 
@@ -36,15 +36,18 @@ in
 pkgs.stdenvNoCC.mkDerivation {
   name = "ort-qualify-${resolved.entryName}";
   nativeBuildInputs = [
+    pkgs.dpkg
     pkgs.jq
     pkgs.patchelf
     pkgs.unzip
+    pkgs.zstd
   ];
   inherit pointedAt driver;
   inherit (resolved) entryName;
   recipeName = resolved.name;
   record = builtins.toJSON resolved.record;
-  wheels = map fetch resolved.artifacts;
+  artifacts = map (artifact: artifact.name) resolved.artifacts;
+  packages = map fetch resolved.artifacts;
   # What every Linux desktop has, and what wheels therefore leave out.
   runtime = [
     "${pkgs.lib.getLib pkgs.stdenv.cc.cc}/lib"

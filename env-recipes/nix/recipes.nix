@@ -31,10 +31,26 @@ let
   lockFormat = 1;
 
   # How a path below an index's file store becomes a URL of nixpkgs' mirror lists: there, `pypi` starts one folder too low.
-  mirrors.pypi = {
-    below = "packages/";
-    mirror = "mirror://pypi/../";
+  mirrors = {
+    pypi = {
+      below = "packages/";
+      mirror = "mirror://pypi/../";
+    };
+    debian = {
+      below = "pool/";
+      mirror = "mirror://debian/pool/";
+    };
   };
+
+  # Scheme and host of an index that is named by its address, as a list of none or one.
+  hostOf =
+    index:
+    let
+      found = match "(https?://[^/]+).*" index;
+    in
+    if found == null then [ ] else found;
+
+  isUnpacked = filename: match ".*\\.(whl|deb|conda)" filename != null;
 
   prefixVariable = "\${PREFIX}";
 
@@ -144,7 +160,7 @@ let
           "platform"
         ]
       )
-      ++ concatLists (map ofArtifact (recipe.artifact or [ ]))
+      ++ concatLists (map ofArtifact (wants recipe))
       ++ variables;
 
   # The recipe with all that it extends. Only for recipes whose lineage has an end.
@@ -155,6 +171,24 @@ let
       own = n: removeAttrs source.tables.${n} [ "extends" ];
     in
     builtins.foldl' (over: parent: merge (own parent) over) (own name) (builtins.tail line);
+
+  # Everything that a recipe may install.
+  wants = recipe: recipe.artifact or [ ] ++ map (o: o.artifact or { }) (recipe.overlay or [ ]);
+
+  # The recipe with its first overlay among the artifacts: the best, which the glibc of nixpkgs loads.
+  overlaid =
+    recipe:
+    if recipe.overlay or [ ] == [ ] then
+      recipe
+    else
+      let
+        overlay = head recipe.overlay;
+      in
+      removeAttrs recipe [ "overlay" ]
+      // {
+        artifact = recipe.artifact ++ [ overlay.artifact ];
+        library_dirs = [ overlay.library_dir ] ++ recipe.library_dirs or [ ];
+      };
 
   # Why Nix cannot realise a recipe. Faults apart, these are no errors: the Rust side may still be able to.
   refusals =
@@ -172,20 +206,27 @@ let
           [ "${at} is not in lock.json; `ort-qualify recipe lock` puts it there" ]
         else if locked.sha256 == null then
           [ "${at}: field `sha256` is null in lock.json: ${toString (locked.reason or null)}" ]
+        else if !isUnpacked locked.filename then
+          [
+            "${at}: field `filename`: `${locked.filename}` is none of .whl, .deb and .conda, which are unpacked here"
+          ]
+        else if hostOf locked.index != [ ] then
+          [ ]
         else if mirror == null then
           [ "${at}: field `index`: `${locked.index}` is not known to Nix here" ]
-        else if match ".*\\.whl" locked.filename == null then
-          [
-            "${at}: field `filename`: `${locked.filename}` is not a wheel, and only wheels are unpacked here"
-          ]
         else
           orNothing (
             substring 0 (stringLength mirror.below) locked.path == mirror.below
           ) "${at}: field `path` must start with `${mirror.below}` in lock.json";
-      recipe = table source name;
+      recipe = overlaid (table source name);
+      kind = recipe.kind;
     in
     if wrong != [ ] then
       wrong
+    else if kind == "python" || recipe ? container then
+      [
+        "recipe `${name}`: its Python environment is made by uv: `ort-qualify recipe realise ${name}` does it"
+      ]
     else if recipe.artifact or [ ] == [ ] then
       [ "recipe `${name}`: field `artifact`: there is nothing to install" ]
     else
@@ -222,6 +263,7 @@ let
       filename
       index
       name
+      path
       sha256
       size
       version
@@ -267,14 +309,16 @@ rec {
   resolve =
     source: name:
     let
-      table' = recipe source name;
+      table' = overlaid (recipe source name);
       files = map (wanted: head (found source wanted)) table'.artifact;
+      # Of an index that is named by its address, the Rust side writes down where the file is.
+      pin = file: pinned file // (if hostOf file.index == [ ] then { } else { url = url file; });
       identity = {
         format = entryFormat;
         recipe = dense (removeAttrs table' [ "description" ]) // {
           inherit name;
         };
-        artifacts = map pinned files;
+        artifacts = map pin files;
       };
       key = hashString "sha256" (builtins.toJSON identity);
     in
@@ -296,8 +340,12 @@ rec {
     locked:
     let
       inherit (mirrors.${locked.index}) below mirror;
+      host = hostOf locked.index;
     in
-    mirror + substring (stringLength below) (-1) locked.path;
+    if host != [ ] then
+      "${head host}/${replaceStrings [ "+" ] [ "%2B" ] locked.path}"
+    else
+      mirror + substring (stringLength below) (-1) locked.path;
 
   # Replaces the variable for the root of the installed files, the only one there is.
   expand = tree: replaceStrings [ prefixVariable ] [ (toString tree) ];
@@ -315,14 +363,14 @@ rec {
     let
       names = attrNames source.tables;
       sound = filter (name: faults source name == [ ]) names;
-      wanted = concatLists (map (name: (table source name).artifact or [ ]) sound);
+      wanted = concatLists (map (name: wants (table source name)) sound);
       missing =
         name:
         let
           lacks = w: found source w == [ ];
         in
         map (w: "recipe `${name}`: artifact ${label w} is not in lock.json") (
-          filter lacks ((table source name).artifact or [ ])
+          filter lacks (wants (table source name))
         );
       unused = filter (locked: !any (w: isFile w locked) wanted) source.lock.artifacts;
       unsound =

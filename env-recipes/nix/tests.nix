@@ -84,6 +84,79 @@ in
       ]
     ];
   };
+  "a package of debian is below its mirror, and a vendor's file on the vendor's host" = {
+    expr =
+      let
+        at =
+          index: path:
+          (builtins.head
+            (recipes.resolve (with' { artifact = [ (onnxruntime // { inherit index; }) ]; } {
+              inherit index path;
+              filename = builtins.baseNameOf path;
+            }) "r").artifacts
+          ).url;
+      in
+      [
+        (at "debian" "pool/main/o/o_1.0+a_amd64.deb")
+        (at "https://vendor.example/simple" "whl/o-1.0+a-py3-none-any.whl")
+      ];
+    expected = [
+      "mirror://debian/pool/main/o/o_1.0+a_amd64.deb"
+      "https://vendor.example/whl/o-1.0%2Ba-py3-none-any.whl"
+    ];
+  };
+  "the first overlay is an artifact, and its libraries are searched first" = {
+    expr =
+      let
+        overlay = artifact: library_dir: { inherit artifact library_dir; };
+        source = with' {
+          artifact = [ plugin ];
+          library_dirs = [ "lib" ];
+          overlay = [
+            (overlay onnxruntime "usr/lib")
+            (overlay (onnxruntime // { name = "older"; }) "lib64")
+          ];
+        } { };
+        file = name: locked // { inherit name; };
+        resolved = recipes.resolve (
+          source
+          // {
+            lock.artifacts = map file [
+              "onnxruntime"
+              "plugin"
+              "older"
+            ];
+          }
+        ) "r";
+      in
+      [
+        (map (a: a.name) resolved.artifacts)
+        resolved.recipe.library_dirs
+        (resolved.recipe ? overlay)
+        (recipes.disagreements source)
+      ];
+    expected = [
+      [
+        "plugin"
+        "onnxruntime"
+      ]
+      [
+        "usr/lib"
+        "lib"
+      ]
+      false
+      [
+        "recipe `r`: artifact `plugin 1.0` of `pypi` is not in lock.json"
+        "recipe `r`: artifact `older 1.0` of `pypi` is not in lock.json"
+      ]
+    ];
+  };
+  "a Python environment is left to uv" = {
+    expr = refused { kind = "python"; } { };
+    expected = [
+      "recipe `r`: its Python environment is made by uv: `ort-qualify recipe realise r` does it"
+    ];
+  };
   "the variable is filled in wherever it stands" = {
     expr = recipes.environment (recipes.resolve plain "r") "/tree";
     expected.HERE = "/tree/x:/tree/y";
@@ -241,10 +314,10 @@ in
       "recipe `r`: artifact `onnxruntime 1.0` of `vendor`: field `index`: `vendor` is not known to Nix here"
     ];
   };
-  "what is not a wheel is told" = {
+  "a file that cannot be unpacked is told" = {
     expr = refused { } { filename = "onnxruntime-1.0.tar.gz"; };
     expected = [
-      "recipe `r`: artifact `onnxruntime 1.0` of `pypi`: field `filename`: `onnxruntime-1.0.tar.gz` is not a wheel, and only wheels are unpacked here"
+      "recipe `r`: artifact `onnxruntime 1.0` of `pypi`: field `filename`: `onnxruntime-1.0.tar.gz` is none of .whl, .deb and .conda, which are unpacked here"
     ];
   };
   "a path outside the file store is told" = {

@@ -187,6 +187,7 @@ in
       "cargo-nextest"
       "clippy"
       "deadnix"
+      "dpkg"
       "jq"
       "nixfmt"
       "nixfmt-tree"
@@ -196,5 +197,6 @@ in
       "rustfmt"
       "unzip"
       "uv"
+      "zstd"
     ]
 )

@@ -39,7 +39,7 @@ pub fn pins(root: &Utf8Path) -> Result<(Vec<PinRow>, Vec<Finding>), RecipeError>
     }
     let mut rows = Vec::new();
     for recipe in &recipes {
-        for artifact in recipe.artifact.iter().filter_map(|wanted| lock.find(wanted)) {
+        for artifact in recipe.wants().filter_map(|wanted| lock.find(wanted)) {
             if artifact.hash_source == HashSource::Unrecorded {
                 let reason = artifact.reason.as_deref().unwrap_or_default();
                 let message =

@@ -135,7 +135,7 @@ fn report_lock(found: &Disagreement, json: bool, [missing, unused]: [&str; 2]) -
 
 impl From<RecipeError> for Failure {
     fn from(error: RecipeError) -> Self {
-        Self::request(error)
+        if error.is_environment() { Self::environment(error) } else { Self::request(error) }
     }
 }
 
@@ -214,7 +214,7 @@ struct Shown<'a> {
 
 fn show(recipe: &Recipe, lock: &Lock, store: &Store, json: bool) -> Result<ExitCode, Failure> {
     let resolved = recipe.resolve(lock);
-    let artifacts: Vec<&Artifact> = recipe.artifact.iter().filter_map(|wanted| lock.find(wanted)).collect();
+    let artifacts: Vec<&Artifact> = recipe.wants().filter_map(|wanted| lock.find(wanted)).collect();
     if json {
         let (key, entry) =
             (resolved.as_ref().ok().map(|r| r.key.as_str()), resolved.as_ref().ok().map(|r| store.entry(r)));
@@ -261,6 +261,12 @@ fn settings(recipe: &Recipe) -> Vec<(&'static str, String)> {
     let appended = recipe.append.iter();
     lines.extend(appended.map(|(name, a)| ("append", format!("{name}: {:?} behind {:?}", a.value, a.separator))));
     lines.extend(recipe.unset.iter().map(|name| ("unset", name.clone())));
+    lines.extend(recipe.overlay.iter().map(|o| {
+        (
+            "overlay",
+            format!("{} {} on glibc {} or newer: {}", o.artifact.name, o.artifact.version, o.glibc, o.library_dir),
+        )
+    }));
     lines.extend(recipe.library_dirs.iter().map(|dir| ("dir", dir.to_string())));
     lines.extend(recipe.unfit.iter().map(|u| ("unfit", format!("{}: {}", u.tag, u.reason))));
     if let Some(host) = &recipe.host {
@@ -284,6 +290,9 @@ fn doctor(prefix: &Prefix, json: bool) -> Result<ExitCode, Failure> {
         }
         if let Some(device) = &found.device {
             print::line(format!("accelerator: {device}"))?;
+        }
+        for supplied in &found.supplied {
+            print::line(format!("supplied: {supplied}"))?;
         }
         for missing in &found.missing {
             print::line(format!("missing: {missing}"))?;

@@ -67,6 +67,19 @@ impl Recipe {
                 return fail(&format!("artifact[{i}].name"), format!("`{}` is named twice", wanted.name));
             }
         }
+        for (i, overlay) in self.overlay.iter().enumerate() {
+            let at = |field: &str| format!("overlay[{i}].{field}");
+            overlay.artifact.check().map_err(|(field, problem)| (at(&format!("artifact.{field}")), problem))?;
+            if host::version(&overlay.glibc).is_none() {
+                return fail(&at("glibc"), format!("`{}` is not a version such as \"2.36\"", overlay.glibc));
+            }
+            if self.artifact.iter().any(|other| other.name == overlay.artifact.name) {
+                return fail(&at("artifact.name"), format!("`{}` is an artifact already", overlay.artifact.name));
+            }
+        }
+        if self.kind != Kind::Stack && !self.overlay.is_empty() {
+            return fail("overlay", format!("only recipes of kind `{}` have it", Kind::Stack.word()));
+        }
         let paths = [
             ("library.path", self.library.as_ref().map(|t| &t.path)),
             ("tool.path", self.tool.as_ref().map(|t| &t.path)),
@@ -74,7 +87,8 @@ impl Recipe {
             ("provider.plugin", self.provider.as_ref().and_then(|p| p.plugin.as_ref())),
         ];
         let dirs = self.library_dirs.iter().map(|dir| ("library_dirs", Some(dir)));
-        for (field, path) in paths.into_iter().chain(dirs) {
+        let overlays = self.overlay.iter().map(|o| ("overlay.library_dir", Some(&o.library_dir)));
+        for (field, path) in paths.into_iter().chain(dirs).chain(overlays) {
             if let Some(path) = path.filter(|p| !stays_inside(p)) {
                 return fail(
                     field,
@@ -101,14 +115,26 @@ impl Recipe {
 impl Wanted {
     /// Texts end on the command line of uv and in its requirements file: only plain words pass. Gives field and problem.
     fn check(&self) -> Result<(), (&'static str, String)> {
-        for (field, text) in [("name", &self.name), ("version", &self.version), ("platform", &self.platform)] {
+        let platform = self.platform.iter().map(|text| ("platform", text));
+        for (field, text) in [("name", &self.name), ("version", &self.version)].into_iter().chain(platform) {
             let starts_well = text.starts_with(|c: char| c.is_ascii_alphanumeric());
             if !starts_well || !text.chars().all(|c| c.is_ascii_alphanumeric() || "._-+~".contains(c)) {
                 return Err((field, format!("`{text}` must be letters, digits and `._-+~`, a letter or digit first")));
             }
         }
-        if host::version(&self.python).is_none() {
-            return Err(("python", format!("`{}` is not a version such as \"3.12\"", self.python)));
+        if let Some(python) = self.python.as_ref().filter(|text| host::version(text).is_none()) {
+            return Err(("python", format!("`{python}` is not a version such as \"3.12\"")));
+        }
+        match (self.index.as_str(), &self.python, &self.platform) {
+            (PYPI, None, _) => return Err(("python", "must say which Python a wheel of `pypi` is for".to_owned())),
+            (PYPI, _, None) => return Err(("platform", "must say which platform a wheel of `pypi` is for".to_owned())),
+            (DEBIAN, Some(_), _) => return Err(("python", "is for wheels; a package of `debian` has none".to_owned())),
+            (DEBIAN, _, Some(_)) => {
+                return Err(("platform", "is for wheels; a package of `debian` has none".to_owned()));
+            }
+            (_, Some(_), None) => return Err(("platform", "a wheel needs it beside `python`".to_owned())),
+            (_, None, Some(_)) => return Err(("python", "a wheel needs it beside `platform`".to_owned())),
+            _ => {}
         }
         // Blanks and quotes would end the address in uv's requirements file.
         let address = self.index.starts_with("https://") || self.index.starts_with("http://127.0.0.1:");
@@ -158,6 +184,8 @@ mod tests {
             ("[host]", "[env]\nX = \"${HOME}/x\"\n[host]", "env.X: `${HOME}/x`: only ${PREFIX} is known"),
             ("[host]", "[env]\nLD_LIBRARY_PATH = \"x\"\n[host]", "env.LD_LIBRARY_PATH: name the directories in"),
             ("index = \"pypi\"", "index = \"pipy\"", "artifact[0].index: `pipy` is not known; known are: pypi"),
+            ("index = \"pypi\"", "index = \"debian\"", "artifact[0].python: is for wheels"),
+            ("python = \"3.12\"\n", "", "artifact[0].python: must say which Python"),
             ("name = \"onnxruntime\"", "name = \"-r evil\"", "artifact[0].name: `-r evil` must be"),
             ("python = \"3.12\"", "python = \"three\"", "artifact[0].python: `three` is not a version"),
             ("glibc = \"2.28\"", "glibc = \"new\"", "host.glibc: `new` is not a version"),

@@ -47,6 +47,10 @@ pub struct Recipe {
     pub platform: String,
     /// Which artifacts to install, all without their dependencies.
     pub artifact: Vec<Wanted>,
+    /// C++ runtimes that stand before the system's, the best first: the first that the machine's glibc can load is
+    /// installed. A resolved recipe has none left (stacks).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overlay: Vec<Overlay>,
     /// The ONNX Runtime library to load (stacks).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub library: Option<Library>,
@@ -95,10 +99,24 @@ pub struct Wanted {
     pub version: String,
     /// Where it comes from, by word: `pypi` is whatever index the user's uv or pip uses.
     pub index: String,
-    /// The Python whose tag the file must fit, `MAJOR.MINOR`; none needs to run.
-    pub python: String,
-    /// The platform whose tag the file must fit, in uv's words.
-    pub platform: String,
+    /// The Python whose tag the file must fit, `MAJOR.MINOR`; none needs to run. Wheels only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub python: Option<String>,
+    /// The platform whose tag the file must fit, in uv's words. Wheels only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub platform: Option<String>,
+}
+
+/// `[[overlay]]`: a C++ runtime to stand before the system's, and the machines on which it loads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Overlay {
+    /// Oldest GNU C library that can load it, `MAJOR.MINOR`.
+    pub glibc: String,
+    /// Where its libraries are, below the installed files: searched before every other directory.
+    pub library_dir: Utf8PathBuf,
+    /// The package.
+    pub artifact: Wanted,
 }
 
 /// `[library]`: the ONNX Runtime library to load.
@@ -246,6 +264,11 @@ impl Recipe {
         let recipe = Self { name: name.to_owned(), ..extend::read(root, name)? };
         recipe.check().map_err(|(field, problem)| RecipeError::Field { path, field, problem })?;
         Ok(recipe)
+    }
+
+    /// Everything that it may install: its artifacts, then the packages of its overlays.
+    pub fn wants(&self) -> impl Iterator<Item = &Wanted> {
+        self.artifact.iter().chain(self.overlay.iter().map(|o| &o.artifact))
     }
 
     /// Names of the variables that it sets.

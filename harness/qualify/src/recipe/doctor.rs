@@ -17,6 +17,9 @@ pub struct Diagnosis {
     pub recipe: String,
     /// Libraries that the machine gives, with the file.
     pub from_host: BTreeMap<String, Utf8PathBuf>,
+    /// Symbol versions that libraries of the prefix need and the machine's own copy lacks, with the artifact that supplies
+    /// them, one sentence each.
+    pub supplied: Vec<String>,
     /// What is missing, one sentence each: empty where all could be loaded.
     pub missing: Vec<String>,
     /// The accelerator that is wanted, in words; none for recipes that need none.
@@ -28,16 +31,19 @@ impl Prefix {
     /// directories of the machine, as in `LD_LIBRARY_PATH`.
     pub fn diagnose(&self, search: &[Utf8PathBuf]) -> Diagnosis {
         let mut own: HashMap<String, Library> = HashMap::new();
+        let mut brought_by: HashMap<&str, &str> = HashMap::new();
         for file in &self.files {
             let path = self.tree().join(&file.path);
-            if let (Some(name), Some(library)) = (path.file_name(), Library::read(&path)) {
+            if let (Some(name), Some(library)) = (file.path.file_name(), Library::read(&path)) {
                 own.insert(name.to_owned(), library);
+                brought_by.extend(file.artifact.as_deref().map(|artifact| (name, artifact)));
             }
         }
         let mut host = Host { search, found: HashMap::new() };
         let mut from_host = BTreeMap::new();
         let mut absent: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
         let mut too_old: BTreeMap<(String, String), BTreeSet<&str>> = BTreeMap::new();
+        let mut supplied: BTreeMap<(String, String), String> = BTreeMap::new();
         for (user, library) in &own {
             for needed in library.needed.iter().filter(|n| !own.contains_key(*n)) {
                 match host.find(needed) {
@@ -46,6 +52,15 @@ impl Prefix {
                 }
             }
             for (file, versions) in &library.versions_needed {
+                if let (Some(ours), Some((path, theirs))) = (own.get(file), host.find(file)) {
+                    let by = brought_by.get(file.as_str()).copied().unwrap_or("the prefix");
+                    for version in versions.difference(&theirs.versions_offered) {
+                        if ours.versions_offered.contains(version) {
+                            let text = format!("{file} with {version}: {by} supplies it, and {path} does not");
+                            supplied.insert((file.clone(), version.clone()), text);
+                        }
+                    }
+                }
                 let Some(offered) = own.get(file).or_else(|| host.find(file).map(|(_, l)| l)) else { continue };
                 for version in versions.difference(&offered.versions_offered) {
                     too_old.entry((file.clone(), version.clone())).or_default().insert(user);
@@ -62,7 +77,8 @@ impl Prefix {
         });
         let missing = absent.chain(too_old).collect();
         let device = self.resolved.recipe.host.as_ref().and_then(|h| h.device).map(device);
-        Diagnosis { recipe: self.recipe().to_owned(), from_host, missing, device }
+        let supplied = supplied.into_values().collect();
+        Diagnosis { recipe: self.recipe().to_owned(), from_host, supplied, missing, device }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::toml_file::TomlFileError;
 use camino::Utf8PathBuf;
 use std::io;
 
-/// A recipe or a lock that cannot be used as it stands: always the request's fault.
+/// A recipe or a lock that cannot be used as it stands: the request's fault, but for one.
 #[derive(Debug, thiserror::Error)]
 pub enum RecipeError {
     /// The folder of recipes cannot be listed.
@@ -89,6 +89,19 @@ pub enum RecipeError {
         /// Why the lock has no hash.
         reason: String,
     },
+    /// None of the C++ runtimes loads on this machine.
+    #[error(
+        "recipe `{recipe}` needs a newer C++ runtime, and none of its overlays loads here: {needs}, and this machine has \
+         {}.{}", found.0, found.1
+    )]
+    NoOverlay {
+        /// Which recipe.
+        recipe: String,
+        /// Each overlay with what it needs.
+        needs: String,
+        /// Version of the glibc in use here.
+        found: (u32, u32),
+    },
     /// A recipe was used for what it is not.
     #[error("recipe `{recipe}` is of kind `{kind}`, and a `{wanted}` is needed here")]
     WrongKind {
@@ -99,6 +112,13 @@ pub enum RecipeError {
         /// What is needed.
         wanted: &'static str,
     },
+}
+
+impl RecipeError {
+    /// Is it this machine, rather than the recipe, that is at fault?
+    pub fn is_environment(&self) -> bool {
+        matches!(self, Self::NoOverlay { .. })
+    }
 }
 
 /// A prefix that could not be had.
@@ -173,6 +193,57 @@ pub enum RealiseError {
         /// The last lines of its messages, as they were.
         said: String,
     },
+    /// A file that uv does not fetch could not be had.
+    #[error("recipe `{recipe}`: cannot fetch {artifact} from {from}: {problem}")]
+    Fetch {
+        /// Which recipe.
+        recipe: String,
+        /// Name and version.
+        artifact: String,
+        /// The address, or what stands for it.
+        from: String,
+        /// Why not, and what to do.
+        problem: String,
+    },
+    /// The file served is not the file that is pinned.
+    #[error(
+        "recipe `{recipe}`: {artifact} from {from} has {hashes}, so it was refused. \
+         Either the lock is wrong or the file was replaced: find out which before you change the pin"
+    )]
+    WrongFile {
+        /// Which recipe.
+        recipe: String,
+        /// Name and version.
+        artifact: String,
+        /// The address, or what stands for it.
+        from: String,
+        /// The file's hash and the lock's, in words.
+        hashes: String,
+    },
+    /// The pinned file cannot be unpacked.
+    #[error("recipe `{recipe}`: {artifact} cannot be installed from {filename}: {problem}")]
+    Package {
+        /// Which recipe.
+        recipe: String,
+        /// Name and version.
+        artifact: String,
+        /// The file's name.
+        filename: String,
+        /// Why not.
+        problem: String,
+    },
+    /// Two artifacts bring different files to one place.
+    #[error("recipe `{recipe}`: {first} and {second} both bring {path}, and differ in it; a recipe has one of them")]
+    Conflict {
+        /// Which recipe.
+        recipe: String,
+        /// The one artifact.
+        first: String,
+        /// The other.
+        second: String,
+        /// Path below the installed files.
+        path: Utf8PathBuf,
+    },
     /// What the recipe points at is not among the installed files.
     #[error("recipe `{recipe}`: field `{field}` names `{path}`, which its artifacts do not have{hint}")]
     NotInstalled {
@@ -191,9 +262,11 @@ impl RealiseError {
     /// Is it the environment (exit code 3), rather than the request (exit code 2), that is at fault?
     pub fn is_environment(&self) -> bool {
         match self {
-            Self::Recipe(_) | Self::NotInstalled { .. } => false,
+            Self::Recipe(e) => e.is_environment(),
+            Self::NotInstalled { .. } | Self::WrongFile { .. } | Self::Package { .. } | Self::Conflict { .. } => false,
             Self::Installer { cause, .. } => *cause != Cause::Hash,
-            Self::Host(_)
+            Self::Fetch { .. }
+            | Self::Host(_)
             | Self::NoPlace(_)
             | Self::Disk { .. }
             | Self::Entry { .. }

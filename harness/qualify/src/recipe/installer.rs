@@ -1,10 +1,10 @@
 //! uv (or, to fetch uv itself, pip): found, run through xshell, and understood when it fails.
 
-use super::{Artifact, Cause, Lock, Options, Pinned, RealiseError, Recipe, Resolved, Wanted, debian, index};
-use camino::{Utf8Path, Utf8PathBuf};
+use super::package::Format;
+use super::{Cause, Options, Pinned, RealiseError, Resolved, Wanted, index};
+use camino::Utf8Path;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -73,7 +73,8 @@ impl Installer {
         }
     }
 
-    /// Installs every artifact of the recipe into `tree`, with `scratch` for what the installer has to be told in files.
+    /// Installs the wheels among the recipe's artifacts into `tree`, with `scratch` for what the installer has to be told
+    /// in files.
     pub(super) fn install(
         &self,
         options: &Options,
@@ -84,49 +85,54 @@ impl Installer {
         // One run for each Python and platform that a file must fit: nearly always one.
         let mut runs: BTreeMap<(&str, &str), String> = BTreeMap::new();
         for (wanted, pinned) in std::iter::zip(&resolved.recipe.artifact, &resolved.artifacts) {
-            if pinned.index == debian::DEBIAN {
-                debian::install(options, &resolved.recipe.name, pinned, tree, scratch)?;
+            if Format::of(&pinned.filename) != Ok(Format::Wheel) {
                 continue;
             }
-            let lines = runs.entry((&wanted.python, &wanted.platform)).or_default();
-            let Pinned { name, version, sha256, .. } = pinned;
-            let what =
-                pinned.url.as_ref().map_or_else(|| format!("{name}=={version}"), |url| format!("{name} @ {url}"));
-            // Writing to a String does not fail.
-            let _ = writeln!(lines, "{what} --hash=sha256:{sha256}");
+            let (Some(python), Some(platform)) = (&wanted.python, &wanted.platform) else {
+                return Err(RealiseError::Package {
+                    recipe: resolved.recipe.name.clone(),
+                    artifact: format!("{} {}", pinned.name, pinned.version),
+                    filename: pinned.filename.clone(),
+                    problem: "it is a wheel, and the recipe does not say `python` and `platform` for it".to_owned(),
+                });
+            };
+            runs.entry((python, platform)).or_default().push_str(&requirement(pinned));
         }
         for ((python, platform), lines) in runs {
             let requirements = scratch.join("requirements.txt");
-            std::fs::write(&requirements, lines).map_err(|why| RealiseError::Disk {
-                action: "write",
-                path: requirements.clone(),
-                why,
-            })?;
+            write(&requirements, &lines)?;
             let output = run(options, |shell| self.command(shell, options, [python, platform], tree, &requirements));
-            let (cause, said) = match output {
-                Ok(output) if output.status.success() => continue,
-                Ok(output) => {
-                    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-                    (output.status.signal().map_or_else(|| Cause::of_message(&said), Cause::of_signal), said)
-                }
-                Err(e) => (Cause::Other, e),
-            };
-            return Err(RealiseError::Installer {
-                recipe: resolved.recipe.name.clone(),
-                tool: self.label(),
-                artifacts: resolved.labels(),
-                cause,
-                said: last_lines(&said),
-            });
+            self.judge(resolved, output)?;
         }
         Ok(())
+    }
+
+    /// What came of a run for these artifacts.
+    pub(super) fn judge(&self, resolved: &Resolved, output: Result<Output, String>) -> Result<Output, RealiseError> {
+        let (cause, said) = match output {
+            Ok(output) if output.status.success() => return Ok(output),
+            Ok(output) => {
+                let said = String::from_utf8_lossy(&output.stderr).into_owned();
+                (output.status.signal().map_or_else(|| Cause::of_message(&said), Cause::of_signal), said)
+            }
+            Err(e) => (Cause::Other, e),
+        };
+        Err(RealiseError::Installer {
+            recipe: resolved.recipe.name.clone(),
+            tool: self.label(),
+            artifacts: resolved.labels(),
+            cause,
+            said: last_lines(&said),
+        })
     }
 
     /// What the index has of one artifact, as a `pylock.toml`; else why that cannot be known. uv only.
     pub(super) fn compile(&self, options: &Options, wanted: &Wanted, scratch: &Utf8Path) -> Result<String, String> {
         let Self::Uv { program, .. } = self else { return Err("uv is needed for this".to_owned()) };
         let (input, output) = (scratch.join("wanted.in"), scratch.join("pylock.wanted.toml"));
-        let Wanted { name, version, python, platform, .. } = wanted;
+        let Wanted { name, version, python: Some(python), platform: Some(platform), .. } = wanted else {
+            return Err("only wheels are looked up by uv".to_owned());
+        };
         std::fs::write(&input, format!("{name}=={version}\n")).map_err(|e| format!("cannot write {input}: {e}"))?;
         let ran = run(options, |shell| {
             let uv = cmd!(
@@ -145,20 +151,6 @@ impl Installer {
             return Err(last_lines(&String::from_utf8_lossy(&ran.stderr)));
         }
         std::fs::read_to_string(&output).map_err(|e| format!("cannot read {output}: {e}"))
-    }
-
-    /// Fetches one artifact into `scratch`, which its hash must allow.
-    pub(super) fn install_one(
-        &self,
-        options: &Options,
-        recipe: &str,
-        wanted: &Wanted,
-        artifact: &Artifact,
-        scratch: &Utf8Path,
-    ) -> Result<(), RealiseError> {
-        let recipe = Recipe { artifact: vec![wanted.clone()], ..Recipe::load(&options.root, recipe)? };
-        let lock = Lock { path: Utf8PathBuf::new(), artifacts: vec![artifact.clone()] };
-        self.install(options, &recipe.resolve(&lock)?, &scratch.join("tree"), scratch)
     }
 
     fn command<'a>(
@@ -193,6 +185,18 @@ impl Installer {
             .env("PIP_USER", "0"),
         }
     }
+}
+
+/// The line of a requirements file that admits this very file and no other.
+pub(super) fn requirement(pinned: &Pinned) -> String {
+    let Pinned { name, version, sha256, url, .. } = pinned;
+    let what = url.as_ref().map_or_else(|| format!("{name}=={version}"), |url| format!("{name} @ {url}"));
+    format!("{what} --hash=sha256:{sha256}\n")
+}
+
+/// Writes a file that an installer is to read.
+pub(super) fn write(path: &Utf8Path, text: &str) -> Result<(), RealiseError> {
+    std::fs::write(path, text).map_err(|why| RealiseError::Disk { action: "write", path: path.to_owned(), why })
 }
 
 /// The uv at `program`, if it runs and is new enough; else why not, as "which ...".

@@ -30,7 +30,8 @@ pub struct Artifact {
     pub index: String,
     /// The file's name; `null` where nobody recorded it.
     pub filename: Option<String>,
-    /// The file's path below the index's file store, or below an index that is named by its address; `null` likewise.
+    /// The file's path below the index's file store or, for an index that is named by its address, behind the host; with
+    /// plain characters, not `%2B`. `null` likewise.
     pub path: Option<Utf8PathBuf>,
     /// Size in bytes; `null` where not recorded.
     pub size: Option<u64>,
@@ -135,7 +136,7 @@ impl Lock {
 
     /// Entries that none of the recipes wants: pins that nothing uses.
     pub fn unused<'a>(&'a self, recipes: &'a [Recipe]) -> impl Iterator<Item = &'a Artifact> {
-        let wanted = |a: &&Artifact| recipes.iter().flat_map(|r| &r.artifact).any(|w| a.is(w));
+        let wanted = |a: &&Artifact| recipes.iter().flat_map(Recipe::wants).any(|w| a.is(w));
         self.artifacts.iter().filter(move |a| !wanted(a))
     }
 }
@@ -145,10 +146,11 @@ impl Artifact {
         (&self.index, &self.name, &self.version) == (&wanted.index, &wanted.name, &wanted.version)
     }
 
-    /// Where the file is, for an index that is named by its address.
+    /// Where the file is, for an index that is named by its address: on the same host.
     pub(super) fn url(&self) -> Option<String> {
-        let path = self.path.as_ref().filter(|_| self.index.contains("://"))?;
-        Some(format!("{}/{}", self.index.trim_end_matches('/'), path.as_str().replace('+', "%2B")))
+        let (scheme, rest) = self.index.split_once("://")?;
+        let host = rest.split('/').next()?;
+        Some(format!("{scheme}://{host}/{}", encoded(self.path.as_ref()?)))
     }
 
     /// `NAME VERSION`, for messages.
@@ -181,6 +183,19 @@ impl Artifact {
             (Some(_), _, None) | (None, HashSource::Unrecorded, Some(_)) => Ok(()),
         }
     }
+}
+
+/// A path as it stands in an address: some servers take a plain `+` for a blank.
+pub(super) fn encoded(path: &Utf8Path) -> String {
+    path.as_str().replace('+', "%2B")
+}
+
+/// The path of an address, behind the host, with plain characters.
+pub(super) fn path_of(url: &str) -> Option<Utf8PathBuf> {
+    let (_, path) = url.split_once("://")?.1.split_once('/')?;
+    let path = path.split(['#', '?']).next()?;
+    let plain = [("%2B", "+"), ("%2b", "+"), ("%7E", "~"), ("%7e", "~")];
+    Some(plain.into_iter().fold(path.to_owned(), |text, (from, to)| text.replace(from, to)).into())
 }
 
 fn no_doubles(artifacts: &[Artifact]) -> Result<(), String> {
@@ -225,6 +240,21 @@ mod tests {
             assert!(found.starts_with("lock.json: ") && found.contains(expected), "{found}");
         }
         assert_eq!(told(LOCK), "accepted");
+    }
+
+    #[test]
+    fn an_address_gives_the_path_without_the_host_and_is_made_of_it_again() {
+        let url = "https://files.example/packages/ab/cd/x-1%2Bcu13-py3-none-any.whl#sha256=00";
+        let path = path_of(url).unwrap();
+        assert_eq!(path, "packages/ab/cd/x-1+cu13-py3-none-any.whl");
+        assert_eq!(path_of("http://a.example/pool/t/t_1%7edeb12_amd64.deb").unwrap(), "pool/t/t_1~deb12_amd64.deb");
+        assert_eq!(path_of("x"), None);
+        let mut artifact = Lock::parse("lock.json".into(), LOCK).unwrap().artifacts.remove(0);
+        artifact.path = Some(path);
+        artifact.index = "https://files.example/simple".into();
+        assert_eq!(artifact.url().as_deref(), url.strip_suffix("#sha256=00"));
+        artifact.index = "pypi".into();
+        assert_eq!(artifact.url(), None);
     }
 
     proptest::proptest! {

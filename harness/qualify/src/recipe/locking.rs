@@ -3,8 +3,8 @@
 use super::check::PYPI;
 use super::debian::{self, DEBIAN};
 use super::installer::Installer;
-use super::lock::{Artifact, HashSource, Lock};
-use super::{Options, Progress, RealiseError, Recipe, RecipeError, Wanted, wheel};
+use super::lock::{Artifact, HashSource, Lock, path_of};
+use super::{Options, Progress, RealiseError, Recipe, RecipeError, Resolved, Wanted, fetch, wheel};
 use crate::atomic;
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ impl Disagreement {
     /// What is missing from the lock, and what is too much in it.
     pub fn of(lock: &Lock, recipes: &[Recipe]) -> Self {
         let mut missing: Vec<(String, Wanted)> = Vec::new();
-        for (recipe, wanted) in recipes.iter().flat_map(|r| r.artifact.iter().map(move |w| (r, w))) {
+        for (recipe, wanted) in recipes.iter().flat_map(|r| r.wants().map(move |w| (r, w))) {
             if lock.find(wanted).is_none() && !missing.iter().any(|(_, w)| w == wanted) {
                 missing.push((recipe.name.clone(), wanted.clone()));
             }
@@ -48,7 +48,7 @@ pub fn lock(root: &Utf8Path, options: &Options, progress: &Progress) -> Result<D
         bar.finish_and_clear();
         lock.artifacts.push(found?);
     }
-    lock.artifacts.retain(|a| recipes.iter().flat_map(|r| &r.artifact).any(|w| a.is(w)));
+    lock.artifacts.retain(|a| recipes.iter().flat_map(Recipe::wants).any(|w| a.is(w)));
     lock.artifacts.sort_by(|a, b| (&a.index, &a.name, &a.version).cmp(&(&b.index, &b.name, &b.version)));
     atomic::write_json(&lock.path, &lock.mirror()).map_err(|why| RealiseError::Disk {
         action: "write",
@@ -87,16 +87,14 @@ fn look_up(recipe: &str, wanted: &Wanted, options: &Options) -> Result<Artifact,
             problem,
         })
     };
+    let scratch = tempfile::tempdir().map_err(|e| refuse(e.to_string()))?;
+    let scratch =
+        Utf8Path::from_path(scratch.path()).ok_or_else(|| refuse("the temporary folder is not UTF-8".to_owned()))?;
     if wanted.index == DEBIAN {
         let artifact = debian::look_up(options, wanted).map_err(&refuse)?;
-        let scratch = tempfile::tempdir().map_err(|e| refuse(e.to_string()))?;
-        let scratch = Utf8Path::from_path(scratch.path())
-            .ok_or_else(|| refuse("the temporary folder is not UTF-8".to_owned()))?;
-        let found = Recipe { artifact: vec![wanted.clone()], ..Recipe::load(&options.root, recipe)? };
-        let found = found.resolve(&Lock { path: Utf8PathBuf::new(), artifacts: vec![artifact.clone()] })?;
         // Fetched once, so that the hash is one that was computed from the file.
-        for pinned in &found.artifacts {
-            debian::install(options, recipe, pinned, &scratch.join("tree"), scratch)?;
+        for pinned in &alone(recipe, wanted, &artifact, options)?.artifacts {
+            fetch::fetch(options, recipe, pinned, scratch)?;
         }
         return Ok(artifact);
     }
@@ -104,56 +102,37 @@ fn look_up(recipe: &str, wanted: &Wanted, options: &Options) -> Result<Artifact,
         return Err(refuse("only `pypi` is looked up: write the entry by hand, with who recorded the hash".to_owned()));
     }
     let uv = Installer::uv(options).map_err(&refuse)?;
-    let scratch = tempfile::tempdir().map_err(|e| refuse(e.to_string()))?;
-    let scratch =
-        Utf8Path::from_path(scratch.path()).ok_or_else(|| refuse("the temporary folder is not UTF-8".to_owned()))?;
     let text = uv.compile(options, wanted, scratch).map_err(&refuse)?;
     let listed: PyLock = toml::from_str(&text).map_err(|e| refuse(format!("uv's answer cannot be read: {e}")))?;
     let ranked = listed.packages.into_iter().flat_map(|p| p.wheels).filter_map(|w| {
-        let name = file_name(&w.url);
-        Some((wheel::rank(&name, wanted)?, name, w))
+        let path = path_of(&w.url)?;
+        Some((wheel::rank(path.file_name()?, wanted)?, path, w))
     });
-    let (_, filename, found) = ranked
-        .max_by(|a, b| a.0.cmp(&b.0))
-        .ok_or_else(|| refuse(format!("it has no wheel for Python {} on {}", wanted.python, wanted.platform)))?;
+    let none = || {
+        let [python, platform] = [&wanted.python, &wanted.platform].map(|w| w.as_deref().unwrap_or("?"));
+        refuse(format!("it has no wheel for Python {python} on {platform}"))
+    };
+    let (_, path, found) = ranked.max_by(|a, b| a.0.cmp(&b.0)).ok_or_else(none)?;
     let sha256 = found.hashes.get("sha256").cloned().ok_or_else(|| refuse("the index states no SHA-256".to_owned()))?;
     let artifact = Artifact {
         name: wanted.name.clone(),
         version: wanted.version.clone(),
         index: wanted.index.clone(),
-        path: Some(store_path(&found.url).ok_or_else(|| refuse(format!("`{}` is no address of a file", found.url)))?),
-        filename: Some(filename),
+        filename: path.file_name().map(str::to_owned),
+        path: Some(path),
         size: found.size,
         sha256: Some(sha256),
         hash_source: HashSource::ComputedHere,
         reason: None,
     };
     // uv refuses a file that has not this hash: from here on it is ours, not just the index's word.
-    uv.install_one(options, recipe, wanted, &artifact, scratch)?;
+    uv.install(options, &alone(recipe, wanted, &artifact, options)?, &scratch.join("tree"), scratch)?;
     Ok(artifact)
 }
 
-/// The last part of an address, as a file's name.
-fn file_name(url: &str) -> String {
-    url.rsplit('/').next().unwrap_or_default().replace("%2B", "+").replace("%2b", "+")
-}
-
-/// What stands behind the host in an address, as a path.
-fn store_path(url: &str) -> Option<Utf8PathBuf> {
-    let (_, rest) = url.split_once("://")?;
-    let (_, path) = rest.split_once('/')?;
-    Some(path.replace("%2B", "+").replace("%2b", "+").into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_gives_the_files_name_and_its_path_without_the_host() {
-        let url = "https://files.example/packages/ab/cd/x-1%2Bcu13-py3-none-any.whl";
-        assert_eq!(file_name(url), "x-1+cu13-py3-none-any.whl");
-        assert_eq!(store_path(url).unwrap(), "packages/ab/cd/x-1+cu13-py3-none-any.whl");
-        assert_eq!(store_path("x"), None);
-    }
+/// The recipe with this artifact and no other.
+fn alone(recipe: &str, wanted: &Wanted, artifact: &Artifact, options: &Options) -> Result<Resolved, RecipeError> {
+    let recipe = Recipe::load(&options.root, recipe)?;
+    let recipe = Recipe { artifact: vec![wanted.clone()], overlay: Vec::new(), ..recipe };
+    recipe.resolve(&Lock { path: Utf8PathBuf::new(), artifacts: vec![artifact.clone()] })
 }

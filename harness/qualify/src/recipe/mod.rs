@@ -2,7 +2,8 @@
 //!
 //! `env-recipes/NAME.toml` is a [`Recipe`], `env-recipes/lock.json` the [`Lock`]. Together they are a [`Resolved`] recipe,
 //! whose key names a directory in the [`Store`]; [`Store::realise`] makes that directory and gives a [`Prefix`].
-//! Fetching and unpacking is uv's work ([`installer`]); this module only decides what, checks it and keeps it.
+//! Fetching and unpacking wheels is uv's work ([`installer`]); packages of other kinds are fetched by [`fetch`] and unpacked by
+//! [`package`]. The rest decides what, checks it and keeps it.
 
 mod cause;
 mod check;
@@ -12,12 +13,15 @@ mod doctor;
 mod elf;
 mod error;
 mod extend;
+mod fetch;
 mod host;
 mod index;
 mod installer;
 mod lock;
 mod locking;
 mod options;
+mod owner;
+mod package;
 mod prefix;
 mod progress;
 mod resolved;
@@ -27,7 +31,7 @@ mod wheel;
 
 pub use cause::Cause;
 pub use description::{
-    Append, Data, Device, Host, Kind, Library, Provider, Recipe, Tool, Unfit, Wanted, Worker, names,
+    Append, Data, Device, Host, Kind, Library, Overlay, Provider, Recipe, Tool, Unfit, Wanted, Worker, names,
 };
 pub use doctor::Diagnosis;
 pub use error::{RealiseError, RecipeError};

@@ -1,7 +1,8 @@
 //! A recipe realised on disk: where its files are, what environment they want, and whether they are still the same.
 
 use super::description::PREFIX_VARIABLE;
-use super::tree::{self, TreeFile};
+use super::owner::Owners;
+use super::tree::{self, TreeFile, What};
 use super::{Append, Kind, Pinned, Progress, Provider, RealiseError, RecipeError, Resolved};
 use crate::{atomic, digest, nearest};
 use camino::{Utf8Path, Utf8PathBuf};
@@ -69,10 +70,11 @@ impl Prefix {
         dir: &Utf8Path,
         resolved: &Resolved,
         installer: String,
+        owners: &Owners,
         progress: &Progress,
     ) -> Result<(), RealiseError> {
         let root = dir.join(TREE);
-        let files = tree::record(&root, progress).map_err(|why| RealiseError::Disk {
+        let files = tree::record(&root, owners, |_| false, progress).map_err(|why| RealiseError::Disk {
             action: "hash the installed files in",
             path: root,
             why,
@@ -251,9 +253,11 @@ fn difference(root: &Utf8Path, recorded: &TreeFile, found: Option<&tree::Found>)
     let other = |how: String| Some(Difference { path: recorded.path.clone(), how: Some(how) });
     match found {
         None => Some(Difference { path: recorded.path.clone(), how: None }),
-        Some(f) if !f.plain => other("no plain file".to_owned()),
+        Some(f) if f.what != recorded.link.clone().map_or(What::File, What::Link) => other(f.what.to_string()),
         Some(f) if f.size != recorded.size => other(format!("{} bytes instead of {}", f.size, recorded.size)),
         Some(f) if f.executable != recorded.executable => other("executable bit".to_owned()),
+        // Its target is the same: seen above.
+        Some(_) if recorded.link.is_some() => None,
         Some(_) => match digest::of_file(&root.join(&recorded.path)) {
             Err(e) => other(format!("cannot be read: {e}")),
             Ok((_, sha256)) if sha256 != recorded.sha256 => other("content".to_owned()),
@@ -316,11 +320,12 @@ fn pointed_at(resolved: &Resolved, files: &[TreeFile]) -> Result<(), RealiseErro
         ("library.path", recipe.library.as_ref().map(|t| &t.path)),
         ("tool.path", recipe.tool.as_ref().map(|t| &t.path)),
         ("data.path", recipe.data.as_ref().map(|t| &t.path)),
+        ("provider.plugin", recipe.provider.as_ref().and_then(|p| p.plugin.as_ref())),
     ];
     let targets = targets.into_iter().filter_map(|(field, path)| Some((field, path?)));
     for (field, path) in targets.chain(recipe.library_dirs.iter().map(|dir| ("library_dirs", dir))) {
         let is_there = match field {
-            "library.path" | "tool.path" => files.iter().any(|f| f.path == *path),
+            "library.path" | "tool.path" | "provider.plugin" => files.iter().any(|f| f.path == *path),
             _ => files.iter().any(|f| f.path.starts_with(path)),
         };
         if !is_there {

@@ -1,7 +1,8 @@
 //! A recipe together with the files that its artifacts are.
 
-use super::{Artifact, Lock, Recipe, RecipeError};
+use super::{Artifact, Lock, Overlay, Recipe, RecipeError, host};
 use crate::digest;
+use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
 
 /// A recipe whose every artifact is one known file.
@@ -27,6 +28,8 @@ pub struct Pinned {
     pub index: String,
     /// The file's name.
     pub filename: String,
+    /// The file's path below the index's file store or, for an index that is named by its address, behind the host.
+    pub path: Utf8PathBuf,
     /// Size in bytes; `null` where the lock has none.
     pub size: Option<u64>,
     /// SHA-256, lower-case hex.
@@ -37,8 +40,42 @@ pub struct Pinned {
 }
 
 impl Recipe {
-    /// Finds every artifact in the lock. Refused: artifacts that are not there, and those without a recorded hash.
+    /// Finds every artifact in the lock, and the overlay for this machine. Refused: artifacts that are not there, those
+    /// without a recorded hash, and overlays of which none loads here.
     pub fn resolve(&self, lock: &Lock) -> Result<Resolved, RecipeError> {
+        self.overlaid(host::glibc())?.resolve_artifacts(lock)
+    }
+
+    /// The recipe with the overlay that a machine with this glibc can load among its artifacts, its libraries before all
+    /// others. Where the glibc is not known, the first is taken.
+    fn overlaid(&self, glibc: Option<(u32, u32)>) -> Result<Self, RecipeError> {
+        let loads = |overlay: &&Overlay| match (host::version(&overlay.glibc), glibc) {
+            (Some(least), Some(found)) => found >= least,
+            _ => true,
+        };
+        let mut recipe = self.clone();
+        recipe.overlay.clear();
+        match self.overlay.iter().find(loads) {
+            Some(overlay) => {
+                recipe.artifact.push(overlay.artifact.clone());
+                recipe.library_dirs.insert(0, overlay.library_dir.clone());
+            }
+            None if self.overlay.is_empty() => {}
+            None => {
+                let needs = |o: &Overlay| {
+                    format!("{} {} needs glibc {} or newer", o.artifact.name, o.artifact.version, o.glibc)
+                };
+                return Err(RecipeError::NoOverlay {
+                    recipe: self.name.clone(),
+                    needs: self.overlay.iter().map(needs).collect::<Vec<_>>().join(", "),
+                    found: glibc.unwrap_or_default(),
+                });
+            }
+        }
+        Ok(recipe)
+    }
+
+    fn resolve_artifacts(&self, lock: &Lock) -> Result<Resolved, RecipeError> {
         let locked: Vec<Option<&Artifact>> = self.artifact.iter().map(|wanted| lock.find(wanted)).collect();
         let missing: Vec<String> = std::iter::zip(&self.artifact, &locked)
             .filter(|(_, found)| found.is_none())
@@ -68,6 +105,7 @@ impl Recipe {
             version: artifact.version.clone(),
             index: artifact.index.clone(),
             filename: artifact.filename.clone().unwrap_or_default(),
+            path: artifact.path.clone().unwrap_or_default(),
             size: artifact.size,
             sha256,
             url: artifact.url(),
@@ -128,6 +166,27 @@ mod tests {
         assert_ne!(after(|r, _| _ = r.env.insert("A".into(), "1".into())), key);
         assert_ne!(after(|r, _| _ = r.session.insert("a".into(), "1".into())), key);
         assert_ne!(after(|_, l| l.artifacts.iter_mut().for_each(|a| a.sha256 = Some("0".repeat(64)))), key);
+    }
+
+    #[test]
+    fn the_first_overlay_that_the_machines_glibc_loads_stands_before_all_other_libraries() {
+        let recipe = Recipe::load(&Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), "migraphx").unwrap();
+        let overlay = |glibc| {
+            let chosen = recipe.overlaid(glibc)?;
+            assert!(chosen.overlay.is_empty() && chosen.artifact.len() == recipe.artifact.len() + 1);
+            Ok::<_, RecipeError>((chosen.artifact.last().unwrap().name.clone(), chosen.library_dirs[0].clone()))
+        };
+        let debian = ("libstdc++6".to_owned(), Utf8PathBuf::from("usr/lib/x86_64-linux-gnu"));
+        assert_eq!(overlay(Some((2, 36))).unwrap(), debian);
+        assert_eq!(overlay(None).unwrap(), debian);
+        assert_eq!(overlay(Some((2, 34))).unwrap(), ("libstdcxx".to_owned(), "lib".into()), "Alma Linux 9");
+        let e = overlay(Some((2, 12))).unwrap_err();
+        let told = e.to_string();
+        assert!(
+            e.is_environment() && told.contains("libstdc++6 12.2.0-14+deb12u1 needs glibc 2.36 or newer"),
+            "{told}"
+        );
+        assert!(told.contains("libstdcxx 15.3.0-h934c35e_7 needs glibc 2.17") && told.contains("has 2.12"), "{told}");
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! The store: one directory per resolved recipe, made whole or not at all.
 
 use super::installer::Installer;
-use super::{Lock, Prefix, Progress, RealiseError, Recipe, Resolved};
+use super::owner::{Conflict, Owners};
+use super::package::{self, Format};
+use super::{Lock, Prefix, Progress, RealiseError, Recipe, Resolved, fetch};
 use camino::{Utf8Path, Utf8PathBuf};
 use etcetera::BaseStrategy as _;
 use std::collections::BTreeMap;
@@ -16,6 +18,9 @@ const UV_RECIPE: &str = "tool-uv";
 /// Names in the store besides the entries. An entry under way is `.build-ENTRY.RANDOM`; `.lock-ENTRY` is held meanwhile.
 const BUILD: &str = ".build-";
 const LOCK: &str = ".lock-";
+
+/// The folder of the store that keeps fetched packages until their entry is in place.
+const FETCHED: &str = ".fetched";
 
 /// Stores that are searched first and never written, as a `:`-separated list: what a Nix shell brings along.
 const PREFIXES: &str = "ORT_QUALIFY_PREFIXES";
@@ -41,16 +46,26 @@ pub struct Options {
     pub uv: Option<Utf8PathBuf>,
     /// Where uv and python3 are looked for, instead of `PATH`.
     pub search_path: Option<OsString>,
+    /// The mirror of Debian, an address or a folder, instead of this machine's apt.
+    pub debian_mirror: Option<String>,
     /// Variables for uv and pip, on top of this process's environment.
     pub tool_env: BTreeMap<String, String>,
 }
 
 impl Options {
-    /// For the project at `root`: the uv that `ORT_QUALIFY_UV` names, or what the search path has.
+    /// For the project at `root`: the uv that `ORT_QUALIFY_UV` names, or what the search path has; and the mirror of Debian
+    /// that `ORT_QUALIFY_DEBIAN_MIRROR` names, or apt.
     pub fn new(root: &Utf8Path) -> Self {
-        let uv = std::env::var("ORT_QUALIFY_UV").ok().filter(|text| !text.is_empty()).map(Utf8PathBuf::from);
-        let (search_path, tool_env) = (None, BTreeMap::new());
-        Self { root: root.to_owned(), offline: false, repair: false, uv, search_path, tool_env }
+        let named = |variable: &str| std::env::var(variable).ok().filter(|text| !text.is_empty());
+        Self {
+            root: root.to_owned(),
+            offline: false,
+            repair: false,
+            uv: named("ORT_QUALIFY_UV").map(Utf8PathBuf::from),
+            search_path: None,
+            debian_mirror: named(fetch::MIRROR),
+            tool_env: BTreeMap::new(),
+        }
     }
 }
 
@@ -126,19 +141,64 @@ impl Store {
 
     /// Installs into a directory beside the entry and renames it into place.
     fn make(&self, resolved: &Resolved, options: &Options, progress: &Progress) -> Result<(), RealiseError> {
-        let installer = self.installer(resolved, options, progress)?;
+        let wheels = resolved.artifacts.iter().any(|a| Format::of(&a.filename) == Ok(Format::Wheel));
+        let installer = if wheels { Some(self.installer(resolved, options, progress)?) } else { None };
+        let label = installer
+            .as_ref()
+            .map_or_else(|| concat!("ort-qualify ", env!("CARGO_PKG_VERSION")).to_owned(), Installer::label);
         let build = self.build_dir(resolved)?;
         let dir = Utf8Path::from_path(build.path()).ok_or_else(|| RealiseError::NoPlace("not UTF-8".to_owned()))?;
         let size = indicatif::BinaryBytes(resolved.total_bytes());
-        let label = installer.label();
         let bar = progress.spinner(format!("fetching {} ({size}) with {label}", resolved.labels()));
-        let tree = Prefix::tree_of(dir);
-        let outcome = installer.install(options, resolved, &tree, dir);
+        let outcome = self.install(installer.as_ref(), resolved, options, dir);
         bar.finish_and_clear();
-        outcome?;
-        tidy(dir, &tree)?;
-        Prefix::write(dir, resolved, label, progress)?;
-        self.put_in_place(dir, &self.entry(resolved))
+        Prefix::write(dir, resolved, label, &outcome?, progress)?;
+        self.put_in_place(dir, &self.entry(resolved))?;
+        fetch::forget(&self.dir.join(FETCHED), &resolved.artifacts);
+        Ok(())
+    }
+
+    /// Wheels first, then the packages; tells which brought what.
+    fn install(
+        &self,
+        installer: Option<&Installer>,
+        resolved: &Resolved,
+        options: &Options,
+        dir: &Utf8Path,
+    ) -> Result<Owners, RealiseError> {
+        let (recipe, tree) = (&resolved.recipe.name, Prefix::tree_of(dir));
+        // Before the wheels: what is missing is told before much is fetched, and what was fetched is kept.
+        let mut packages = Vec::new();
+        for pinned in &resolved.artifacts {
+            let refuse = |problem| RealiseError::Package {
+                recipe: recipe.clone(),
+                artifact: format!("{} {}", pinned.name, pinned.version),
+                filename: pinned.filename.clone(),
+                problem,
+            };
+            if Format::of(&pinned.filename).map_err(refuse)? != Format::Wheel {
+                packages.push((pinned, fetch::fetch(options, recipe, pinned, &self.dir.join(FETCHED))?));
+            }
+        }
+        if let Some(installer) = installer {
+            installer.install(options, resolved, &tree, dir)?;
+            tidy(dir, &tree)?;
+        }
+        let owners = Owners::of_wheels(&tree, Utf8Path::new("")).map_err(|why| RealiseError::Disk {
+            action: "read the lists of files in",
+            path: tree.clone(),
+            why,
+        })?;
+        let mut owners = owners.map_err(|Conflict { path, first, second }| RealiseError::Conflict {
+            recipe: recipe.clone(),
+            first,
+            second,
+            path,
+        })?;
+        for (pinned, file) in packages {
+            package::install(recipe, pinned, &file, &dir.join("package"), &tree, &mut owners)?;
+        }
+        Ok(owners)
     }
 
     /// uv of the machine, uv of the store, or pip to fetch the latter.

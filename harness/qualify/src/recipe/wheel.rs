@@ -10,10 +10,10 @@ use super::host::version;
 pub(super) fn rank(filename: &str, wanted: &Wanted) -> Option<(u32, u32)> {
     let mut parts = filename.strip_suffix(".whl")?.rsplit('-');
     let (platforms, abis, pythons) = (parts.next()?, parts.next()?, parts.next()?);
-    let python = version(&wanted.python)?;
+    let (python, platform) = (version(wanted.python.as_ref()?)?, wanted.platform.as_ref()?);
     let by_python = pythons.split('.').flat_map(|p| abis.split('.').map(move |a| (p, a)));
     let by_python = by_python.filter_map(|(p, a)| python_rank(p, a, python)).max()?;
-    let by_platform = platforms.split('.').filter_map(|p| platform_rank(p, &wanted.platform)).max()?;
+    let by_platform = platforms.split('.').filter_map(|p| platform_rank(p, platform)).max()?;
     Some((by_python, by_platform))
 }
 
@@ -61,8 +61,8 @@ mod tests {
             name: text("x"),
             version: text("1"),
             index: text("pypi"),
-            python: text("3.12"),
-            platform: text(platform),
+            python: Some(text("3.12")),
+            platform: Some(text(platform)),
         }
     }
 

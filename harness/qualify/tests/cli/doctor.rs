@@ -35,4 +35,46 @@ fn the_migraphx_provider_needs_what_a_machine_without_rocm_lacks() {
     assert_eq!(said.code, 1, "{}{}", said.stdout, said.stderr);
     let wanted = "missing: libmigraphx_c.so.3: needed by libonnxruntime_providers_migraphx.so";
     assert!(said.stdout.contains(wanted), "{}", said.stdout);
+    overlaid(&project);
+}
+
+/// The same with Debian's C++ runtime before the machine's, for which an older one stands in.
+fn overlaid(project: &Project) {
+    let has_apt = std::env::split_paths(&std::env::var_os("PATH").unwrap()).any(|f| f.join("apt-get").exists());
+    if !has_apt || ort_qualify::recipe::glibc() < Some((2, 36)) {
+        eprintln!("not available: the overlay needs apt and glibc 2.36");
+        return;
+    }
+    let overlay = "[[overlay]]\nglibc = \"2.36\"\nlibrary_dir = \"usr/lib/x86_64-linux-gnu\"\n[overlay.artifact]\n\
+                   name = \"libstdc++6\"\nversion = \"12.2.0-14+deb12u1\"\nindex = \"debian\"\n[library]";
+    project.edit("env-recipes/third-party.toml", "[library]", overlay);
+    // Apart: apt itself could not run on the stand-in.
+    let realised = project.say(&["recipe", "realise", "third-party"]);
+    assert_eq!(realised.code, 0, "{}", realised.stderr);
+    let old = stand_in(project);
+    let output = project.command(&["recipe", "doctor", "third-party"]).env("LD_LIBRARY_PATH", &old).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+    let wanted = format!(
+        "supplied: libstdc++.so.6 with GLIBCXX_3.4.30: libstdc++6 supplies it, and {old}/libstdc++.so.6 does not"
+    );
+    assert!(said.contains(&wanted), "{wanted:?} is not in {said}");
+    assert!(!said.contains("missing: libstdc++") && !said.contains("with GLIBCXX_3.4.29: libstdc++6"), "{said}");
+}
+
+/// A library that offers what the C++ runtime of Alma Linux 9 does, as far as its symbol versions go: the folder that holds it.
+fn stand_in(project: &Project) -> camino::Utf8PathBuf {
+    let folder = project.root.join("old");
+    fs::create_dir(&folder).unwrap();
+    let (code, map, library) = (folder.join("a.c"), folder.join("a.map"), folder.join("libstdc++.so.6"));
+    let versions: Vec<String> = (0..30).map(|n| format!("GLIBCXX_3.4.{n}")).chain(["GLIBCXX_3.4".to_owned()]).collect();
+    let numbered = versions.iter().enumerate();
+    let codes: Vec<String> = numbered.clone().map(|(i, _)| format!("int stands_in_{i} = 1;\n")).collect();
+    let maps: Vec<String> = numbered.map(|(i, v)| format!("{v} {{ stands_in_{i}; }};\n")).collect();
+    fs::write(&code, codes.concat()).unwrap();
+    fs::write(&map, maps.concat()).unwrap();
+    let script = format!("-Wl,--version-script={map}");
+    let built =
+        std::process::Command::new("cc").args(["-shared", "-o", library.as_str(), code.as_str(), &script]).status();
+    assert!(built.unwrap().success(), "a compiler is there wherever Rust links");
+    folder
 }

@@ -1,10 +1,9 @@
 //! What a recipe may say: parents, variables, accelerators, cases it is unfit for, a vendor's own index.
 
 use super::project::{Project, group};
+use super::server::{Server, wheel};
 use ort_qualify::digest;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpListener;
 
 /// A recipe that says only what it has otherwise than `cpu`.
 fn child(project: &Project, name: &str, rest: &str) {
@@ -92,52 +91,12 @@ fn a_provider_that_cannot_be_loaded_quotes_the_loader_and_is_no_cpu_run() {
     );
 }
 
-/// A wheel with one file.
-fn wheel() -> Vec<u8> {
-    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
-    let stored = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
-    let files = [
-        ("thing/data.txt", "from the vendor"),
-        ("thing-1.0+v1.dist-info/METADATA", "Metadata-Version: 2.1\nName: thing\nVersion: 1.0+v1\n"),
-        (
-            "thing-1.0+v1.dist-info/WHEEL",
-            "Wheel-Version: 1.0\nGenerator: a test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        ),
-        (
-            "thing-1.0+v1.dist-info/RECORD",
-            "thing/data.txt,,\nthing-1.0+v1.dist-info/METADATA,,\nthing-1.0+v1.dist-info/WHEEL,,\nthing-1.0+v1.dist-info/RECORD,,\n",
-        ),
-    ];
-    for (name, text) in files {
-        zip.start_file(name, stored).unwrap();
-        zip.write_all(text.as_bytes()).unwrap();
-    }
-    zip.finish().unwrap().into_inner()
-}
-
-/// Serves one file at every path until the process ends; gives the address.
-fn serve(file: Vec<u8>) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("http://{}", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        for mut connection in listener.incoming().flatten() {
-            let mut lines = BufReader::new(connection.try_clone().unwrap()).lines();
-            let head = lines.next().and_then(Result::ok).unwrap_or_default();
-            while lines.next().and_then(Result::ok).is_some_and(|line| !line.is_empty()) {}
-            let _ =
-                write!(connection, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", file.len());
-            if !head.starts_with("HEAD") {
-                let _ = connection.write_all(&file);
-            }
-        }
-    });
-    address
-}
-
 #[test]
 fn a_vendors_index_is_an_address_and_its_files_are_held_to_their_hash() {
-    let file = wheel();
-    let index = serve(file.clone());
+    let file = wheel("thing", "1.0+v1", &[("thing/data.txt", "from the vendor")]);
+    let server = Server::new([("/a/thing-1.0+v1-py3-none-any.whl", file.clone())]);
+    // What stands behind the host belongs to the index, not to the path of the file.
+    let index = format!("{}/simple", server.address);
     let project = Project::plain("");
     let recipe = format!(
         "kind = \"data\"\ndescription = \"a test\"\nplatform = \"x86_64-linux\"\n[[artifact]]\nname = \"thing\"\nversion = \"1.0+v1\"\n\
