@@ -102,12 +102,12 @@ fn the_lock_has_what_the_recipes_want_and_nothing_else() {
     let (recipes, lock) = (Recipe::list(&root()).unwrap(), Lock::load(&root()).unwrap());
     assert!(recipes.iter().any(|r| r.name == "cpu"));
     assert_eq!(Disagreement::of(&lock, &recipes), Disagreement::default());
-    let refused = |r: &&Recipe| matches!(r.resolve(&lock), Err(RecipeError::Unrecorded { .. }));
-    let unrecorded: Vec<&str> = recipes.iter().filter(refused).map(|r| r.name.as_str()).collect();
-    assert_eq!(unrecorded, ["migraphx"], "nobody recorded all of its hashes");
-    for recipe in recipes.iter().filter(|r| !refused(r)) {
-        recipe.resolve(&lock).unwrap();
-    }
+    let refused: Vec<(&str, RecipeError)> =
+        recipes.iter().filter_map(|r| Some((r.name.as_str(), r.resolve(&lock).err()?))).collect();
+    let names: Vec<&str> = refused.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["cuda-container", "cuda-container-cpu", "migraphx"], "{refused:?}");
+    assert!(refused[..2].iter().all(|(_, e)| matches!(e, RecipeError::NoImage { .. })), "the image is the user's");
+    assert!(matches!(refused[2].1, RecipeError::Unrecorded { .. }), "nobody recorded all of its hashes");
 }
 
 #[test]

@@ -27,6 +27,9 @@ pub enum Command {
         /// Make the entry anew even if it is there.
         #[arg(long)]
         repair: bool,
+        /// Write hashes that nobody recorded into the lock, as the files have them that are served now, with your name.
+        #[arg(long)]
+        record_on_first_use: bool,
     },
     /// Could this machine load a recipe's libraries? Says what is missing, with symbol versions; loads nothing.
     Doctor {
@@ -64,30 +67,34 @@ pub fn run(
 ) -> Result<ExitCode, Failure> {
     let store = Store::locate(store)?;
     let lock = Lock::load(root)?;
+    let (options, progress) = (Options { offline, ..Options::new(root) }, Progress::to_stderr());
     let resolve = |name: &str| Ok::<_, Failure>(Recipe::load(root, name)?.resolve(&lock)?);
     match command {
         Command::Lock { check: true } => check_lock(&Disagreement::of(&lock, &Recipe::list(root)?), &lock, json),
         Command::Lock { check: false } => {
-            let options = Options { offline, ..Options::new(root) };
-            let made = recipe::lock(root, &options, &Progress::to_stderr())?;
+            let made = recipe::lock(&store, &options, &progress)?;
             report_lock(&made, json, ["locked", "dropped"]).map(|()| ExitCode::SUCCESS)
         }
         Command::List => list(&Recipe::list(root)?, &lock, &store, json),
         Command::Show { name } => show(&Recipe::load(root, name)?, &lock, &store, json),
-        Command::Doctor { name } => {
-            let options = Options { offline, ..Options::new(root) };
-            let prefix = store.realise(&resolve(name)?, &options, &Progress::to_stderr())?;
-            doctor(&prefix, json)
-        }
+        Command::Doctor { name } => doctor(&store.realise(&resolve(name)?, &options, &progress)?, json),
         Command::Shell { name, command } => {
-            let options = Options { offline, ..Options::new(root) };
-            let prefix = store.realise(&resolve(name)?, &options, &Progress::to_stderr())?;
-            prefix.verify(&Progress::to_stderr())?;
+            let prefix = store.realise(&resolve(name)?, &options, &progress)?;
+            prefix.verify(&progress)?;
             Err(shell(&prefix, command))
         }
-        Command::Realise { name, repair } => {
-            let options = Options { offline, repair: *repair, ..Options::new(root) };
-            let prefix = store.realise(&resolve(name)?, &options, &Progress::to_stderr())?;
+        Command::Realise { name, repair, record_on_first_use } => {
+            let resolved = if *record_on_first_use {
+                for artifact in recipe::record_on_first_use(name, &store, &options, &progress)? {
+                    let (label, sha256) = (artifact.label(), artifact.sha256.unwrap_or_default());
+                    // Not on stdout, where the directory is told.
+                    eprintln!("{label}: {sha256}, {} in {}", artifact.hash_source, lock.path);
+                }
+                Recipe::load(root, name)?.resolve(&Lock::load(root)?)?
+            } else {
+                resolve(name)?
+            };
+            let prefix = store.realise(&resolved, &Options { repair: *repair, ..options }, &progress)?;
             report(&prefix, json, &format!("{}", prefix.dir))
         }
         Command::Verify { name } => {
@@ -98,7 +105,7 @@ pub fn run(
                     store.dir()
                 ))
             })?;
-            prefix.verify(&Progress::to_stderr())?;
+            prefix.verify(&progress)?;
             let size = BinaryBytes(prefix.total_bytes());
             report(&prefix, json, &format!("{}: {} files, {size}, all as installed", prefix.dir, prefix.files.len()))
         }
@@ -268,6 +275,14 @@ fn settings(recipe: &Recipe) -> Vec<(&'static str, String)> {
         )
     }));
     lines.extend(recipe.library_dirs.iter().map(|dir| ("dir", dir.to_string())));
+    lines.extend(recipe.python.iter().map(|p| ("python", p.version.clone())));
+    if let Some(container) = &recipe.container {
+        let or_none = |text: Option<&str>| text.unwrap_or("not given").to_owned();
+        lines.push(("image", or_none(container.image.as_ref().map(|i| i.as_str()))));
+        lines.push(("image", format!("SHA-256 {}", or_none(container.sha256.as_deref()))));
+        lines.push(("inside", container.words(&[]).join(" ")));
+        lines.extend(container.library_dirs.iter().map(|dir| ("dir", format!("{dir} of the image"))));
+    }
     lines.extend(recipe.unfit.iter().map(|u| ("unfit", format!("{}: {}", u.tag, u.reason))));
     if let Some(host) = &recipe.host {
         lines.extend(host.glibc.iter().map(|v| ("host", format!("glibc {v} or newer"))));
@@ -279,6 +294,13 @@ fn settings(recipe: &Recipe) -> Vec<(&'static str, String)> {
 
 /// 1 if something is missing.
 fn doctor(prefix: &Prefix, json: bool) -> Result<ExitCode, Failure> {
+    if prefix.resolved.recipe.container.is_some() {
+        return Err(Failure::request(anyhow::anyhow!(
+            "not available: recipe `{}` runs in an image, and this machine's libraries say nothing of that; \
+             `ort-qualify recipe shell {0} -- ldd FILE` asks inside",
+            prefix.recipe()
+        )));
+    }
     let inherited = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
     let search: Vec<Utf8PathBuf> = inherited.split(':').filter(|d| !d.is_empty()).map(Utf8PathBuf::from).collect();
     let found = prefix.diagnose(&search);
@@ -312,8 +334,11 @@ fn shell(prefix: &Prefix, words: &[String]) -> Failure {
     use std::os::unix::process::CommandExt as _;
     let own = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned());
     let (program, arguments) = words.split_first().map_or((&own, &[][..]), |(program, rest)| (program, rest));
-    let mut command = std::process::Command::new(program);
-    command.args(arguments);
+    let here = std::env::current_dir().ok().and_then(|dir| Utf8PathBuf::from_path_buf(dir).ok());
+    let mut words = prefix.command_words(&here.iter().map(Utf8PathBuf::as_path).collect::<Vec<_>>());
+    words.push(program.clone());
+    let mut command = std::process::Command::new(&words[0]);
+    command.args(&words[1..]).args(arguments);
     for name in prefix.unset(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok())) {
         command.env_remove(name);
     }

@@ -32,6 +32,7 @@ impl Recipe {
                 _ => {}
             }
         }
+        self.check_python()?;
         if let Some(provider) =
             self.provider.as_ref().filter(|p| p.plugin.is_none() && !KNOWN.contains(&p.name.as_str()))
         {
@@ -67,19 +68,7 @@ impl Recipe {
                 return fail(&format!("artifact[{i}].name"), format!("`{}` is named twice", wanted.name));
             }
         }
-        for (i, overlay) in self.overlay.iter().enumerate() {
-            let at = |field: &str| format!("overlay[{i}].{field}");
-            overlay.artifact.check().map_err(|(field, problem)| (at(&format!("artifact.{field}")), problem))?;
-            if host::version(&overlay.glibc).is_none() {
-                return fail(&at("glibc"), format!("`{}` is not a version such as \"2.36\"", overlay.glibc));
-            }
-            if self.artifact.iter().any(|other| other.name == overlay.artifact.name) {
-                return fail(&at("artifact.name"), format!("`{}` is an artifact already", overlay.artifact.name));
-            }
-        }
-        if self.kind != Kind::Stack && !self.overlay.is_empty() {
-            return fail("overlay", format!("only recipes of kind `{}` have it", Kind::Stack.word()));
-        }
+        self.check_overlays()?;
         let paths = [
             ("library.path", self.library.as_ref().map(|t| &t.path)),
             ("tool.path", self.tool.as_ref().map(|t| &t.path)),
@@ -107,6 +96,52 @@ impl Recipe {
         }
         if let Some(text) = self.host.as_ref().and_then(|h| h.glibc.as_ref()).filter(|t| host::version(t).is_none()) {
             return fail("host.glibc", format!("`{text}` is not a version such as \"2.28\""));
+        }
+        Ok(())
+    }
+
+    /// The interpreter and the image.
+    fn check_python(&self) -> Result<(), (String, String)> {
+        let fail = |field: &str, problem: String| Err((field.to_owned(), problem));
+        if self.container.is_some() && self.kind != Kind::Stack {
+            return fail("container", format!("only recipes of kind `{}` have it", Kind::Stack.word()));
+        }
+        match (&self.python, self.kind == Kind::Python || self.container.is_some()) {
+            (None, true) => return fail("python", "a Python environment needs this table".to_owned()),
+            (Some(_), false) => {
+                return fail("python", "only Python environments and stacks with a `container` have it".to_owned());
+            }
+            _ => {}
+        }
+        if let Some(python) = &self.python {
+            if host::version(&python.version).is_none() {
+                return fail("python.version", format!("`{}` is not a version such as \"3.12\"", python.version));
+            }
+            let other = |w: &&Wanted| w.python.as_ref() != Some(&python.version);
+            if let Some(wanted) = self.wants().find(other) {
+                return fail("artifact", format!("`{}` must be a wheel for Python {}", wanted.name, python.version));
+            }
+        }
+        if let Some(container) = &self.container {
+            container.check()?;
+        }
+        Ok(())
+    }
+
+    fn check_overlays(&self) -> Result<(), (String, String)> {
+        let fail = |field: &str, problem: String| Err((field.to_owned(), problem));
+        for (i, overlay) in self.overlay.iter().enumerate() {
+            let at = |field: &str| format!("overlay[{i}].{field}");
+            overlay.artifact.check().map_err(|(field, problem)| (at(&format!("artifact.{field}")), problem))?;
+            if host::version(&overlay.glibc).is_none() {
+                return fail(&at("glibc"), format!("`{}` is not a version such as \"2.36\"", overlay.glibc));
+            }
+            if self.artifact.iter().any(|other| other.name == overlay.artifact.name) {
+                return fail(&at("artifact.name"), format!("`{}` is an artifact already", overlay.artifact.name));
+            }
+        }
+        if self.kind != Kind::Stack && !self.overlay.is_empty() {
+            return fail("overlay", format!("only recipes of kind `{}` have it", Kind::Stack.word()));
         }
         Ok(())
     }

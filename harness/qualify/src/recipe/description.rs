@@ -1,5 +1,7 @@
 //! The recipe as it is written: one TOML file, one type.
 
+use super::container::Container;
+use super::python::Python;
 use super::{FOLDER, RecipeError, extend};
 use crate::nearest;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -19,6 +21,8 @@ pub enum Kind {
     Tool,
     /// Files that are only read.
     Data,
+    /// A Python environment: the reference side.
+    Python,
 }
 
 impl Kind {
@@ -28,6 +32,7 @@ impl Kind {
             Self::Stack => "stack",
             Self::Tool => "tool",
             Self::Data => "data",
+            Self::Python => "python",
         }
     }
 }
@@ -87,6 +92,12 @@ pub struct Recipe {
     /// The files to read (data).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Data>,
+    /// The interpreter of a Python environment (Python environments, and stacks in an image).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub python: Option<Python>,
+    /// The image that workers run in (stacks).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container: Option<Container>,
 }
 
 /// One `[[artifact]]`: what is wanted. Which file that is, the lock says.

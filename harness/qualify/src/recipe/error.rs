@@ -53,7 +53,9 @@ pub enum RecipeError {
         problem: String,
     },
     /// The recipe wants what the lock does not have.
-    #[error("recipe `{recipe}` wants {artifacts}, which {lock} does not have; add the pin there or correct the recipe")]
+    #[error(
+        "recipe `{recipe}` wants {artifacts}, which {lock} does not have; correct the recipe, or let `ort-qualify recipe lock` look it up"
+    )]
     NotLocked {
         /// Which recipe.
         recipe: String,
@@ -77,7 +79,8 @@ pub enum RecipeError {
     /// The artifact's hash is not known, so nothing could tell the right file from another.
     #[error(
         "recipe `{recipe}` cannot be realised: no SHA-256 is recorded for {artifact} of `{index}` ({reason}), and what \
-         cannot be checked is not installed; record the file's hash in lock.json"
+         cannot be checked is not installed. Record the file's hash in lock.json, or let \
+         `ort-qualify recipe realise {recipe} --record-on-first-use` trust what the index serves now and write that down"
     )]
     Unrecorded {
         /// Which recipe.
@@ -101,6 +104,17 @@ pub enum RecipeError {
         needs: String,
         /// Version of the glibc in use here.
         found: (u32, u32),
+    },
+    /// The image of a container is the user's to name.
+    #[error(
+        "recipe `{recipe}`: field `container.{field}` is not given: which image it is, only you know. Write a recipe that \
+         `extends` this one, with `image`, its absolute path, and `sha256`, as `sha256sum` says it, under `[container]`"
+    )]
+    NoImage {
+        /// Which recipe.
+        recipe: String,
+        /// Which field.
+        field: &'static str,
     },
     /// A recipe was used for what it is not.
     #[error("recipe `{recipe}` is of kind `{kind}`, and a `{wanted}` is needed here")]
@@ -220,6 +234,32 @@ pub enum RealiseError {
         /// The file's hash and the lock's, in words.
         hashes: String,
     },
+    /// A vendor's index does not answer.
+    #[error("the index {index} could not be reached. uv said:\n{said}")]
+    Unreachable {
+        /// Its address.
+        index: String,
+        /// uv's last lines.
+        said: String,
+    },
+    /// The recipe's image cannot be used.
+    #[error("recipe `{recipe}` runs in an image: {problem}")]
+    Container {
+        /// Which recipe.
+        recipe: String,
+        /// Why not, and what to do.
+        problem: String,
+    },
+    /// A Python interpreter does not work.
+    #[error("recipe `{recipe}`: the interpreter {program} does not say what it is: {said}")]
+    Interpreter {
+        /// Which recipe.
+        recipe: String,
+        /// The interpreter.
+        program: Utf8PathBuf,
+        /// Its own words.
+        said: String,
+    },
     /// The pinned file cannot be unpacked.
     #[error("recipe `{recipe}`: {artifact} cannot be installed from {filename}: {problem}")]
     Package {
@@ -266,6 +306,9 @@ impl RealiseError {
             Self::NotInstalled { .. } | Self::WrongFile { .. } | Self::Package { .. } | Self::Conflict { .. } => false,
             Self::Installer { cause, .. } => *cause != Cause::Hash,
             Self::Fetch { .. }
+            | Self::Unreachable { .. }
+            | Self::Container { .. }
+            | Self::Interpreter { .. }
             | Self::Host(_)
             | Self::NoPlace(_)
             | Self::Disk { .. }

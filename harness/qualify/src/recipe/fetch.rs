@@ -105,7 +105,7 @@ impl std::fmt::Display for Source {
 }
 
 /// Fetches an address into a file of `folder`; else why not.
-fn curl(options: &Options, url: &str, size: Option<u64>, folder: &Utf8Path) -> Result<Utf8PathBuf, String> {
+pub(super) fn curl(options: &Options, url: &str, size: Option<u64>, folder: &Utf8Path) -> Result<Utf8PathBuf, String> {
     if !search(options, "curl") {
         return Err("there is no `curl` on the PATH, by which it would be fetched; install it".to_owned());
     }

@@ -126,8 +126,14 @@ impl Installer {
         })
     }
 
-    /// What the index has of one artifact, as a `pylock.toml`; else why that cannot be known. uv only.
-    pub(super) fn compile(&self, options: &Options, wanted: &Wanted, scratch: &Utf8Path) -> Result<String, String> {
+    /// What an index, or the user's own, has of one artifact, as a `pylock.toml`; else why that cannot be known. uv only.
+    pub(super) fn compile(
+        &self,
+        options: &Options,
+        wanted: &Wanted,
+        index: Option<&str>,
+        scratch: &Utf8Path,
+    ) -> Result<String, String> {
         let Self::Uv { program, .. } = self else { return Err("uv is needed for this".to_owned()) };
         let (input, output) = (scratch.join("wanted.in"), scratch.join("pylock.wanted.toml"));
         let Wanted { name, version, python: Some(python), platform: Some(platform), .. } = wanted else {
@@ -142,7 +148,7 @@ impl Installer {
             )
             // Nothing is run: any Python will do, and none need be fetched.
             .env("UV_PYTHON_DOWNLOADS", "never");
-            match index::from_pip(options) {
+            match index.map(str::to_owned).or_else(|| index::from_pip(options)) {
                 Some(index) => uv.env("UV_DEFAULT_INDEX", index),
                 None => uv,
             }

@@ -1,7 +1,7 @@
 //! The lock: which file each wanted artifact is, and where its hash comes from.
 
-use super::{FOLDER, Recipe, RecipeError, Wanted, check::stays_inside};
-use crate::digest;
+use super::{FOLDER, RealiseError, Recipe, RecipeError, Wanted, check::stays_inside};
+use crate::{atomic, digest};
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -44,16 +44,26 @@ pub struct Artifact {
 }
 
 /// Who computed a hash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum HashSource {
     /// This project, from the file.
     ComputedHere,
     /// Others, in public records of this many independent origins.
     ThirdParty(u32),
+    /// Whoever realised it first, from the file that was served then: nothing vouches for that one.
+    FirstUse {
+        /// The day, `YYYY-MM-DD`.
+        date: String,
+        /// Who.
+        by: String,
+    },
     /// Nobody that is known.
     Unrecorded,
 }
+
+/// How the text of [`HashSource::FirstUse`] begins.
+const FIRST_USE: &str = "recorded on first use, ";
 
 impl fmt::Display for HashSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -61,6 +71,7 @@ impl fmt::Display for HashSource {
             Self::ComputedHere => f.write_str("computed here"),
             Self::ThirdParty(1) => f.write_str("third party, 1 origin"),
             Self::ThirdParty(n) => write!(f, "third party, {n} origins"),
+            Self::FirstUse { date, by } => write!(f, "{FIRST_USE}{date}, by {by}"),
             Self::Unrecorded => f.write_str("unrecorded"),
         }
     }
@@ -79,13 +90,18 @@ impl TryFrom<String> for HashSource {
             .strip_prefix("third party, ")
             .and_then(|rest| rest.strip_suffix(" origins").or_else(|| rest.strip_suffix(" origin")))
             .and_then(|n| n.parse().ok());
+        if let Some((date, by)) = text.strip_prefix(FIRST_USE).and_then(|rest| rest.split_once(", by ")) {
+            let (date, by) = (date.to_owned(), by.to_owned());
+            return Ok(Self::FirstUse { date, by });
+        }
         match (text.as_str(), origins) {
             ("computed here", _) => Ok(Self::ComputedHere),
             ("unrecorded", _) => Ok(Self::Unrecorded),
             (_, Some(n)) if n > 0 => Ok(Self::ThirdParty(n)),
-            _ => {
-                Err(format!("hash_source `{text}` is none of `computed here`, `third party, N origins`, `unrecorded`"))
-            }
+            _ => Err(format!(
+                "hash_source `{text}` is none of `computed here`, `third party, N origins`, `{FIRST_USE}DATE, by NAME`, \
+                     `unrecorded`"
+            )),
         }
     }
 }
@@ -93,7 +109,7 @@ impl TryFrom<String> for HashSource {
 /// The file as it is written.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Mirror {
+struct Mirror {
     format: u32,
     artifacts: Vec<Artifact>,
 }
@@ -105,6 +121,17 @@ impl Lock {
         let text = std::fs::read_to_string(&path)
             .map_err(|e| RecipeError::Lock { path: path.clone(), problem: format!("cannot be read: {e}") })?;
         Self::parse(path, &text)
+    }
+
+    /// Writes the lock where it was read from, sorted.
+    pub(super) fn write(&mut self) -> Result<(), RealiseError> {
+        self.artifacts.sort_by(|a, b| (&a.index, &a.name, &a.version).cmp(&(&b.index, &b.name, &b.version)));
+        let mirror = Mirror { format: FORMAT, artifacts: self.artifacts.clone() };
+        atomic::write_json(&self.path, &mirror).map_err(|why| RealiseError::Disk {
+            action: "write",
+            path: self.path.clone(),
+            why,
+        })
     }
 
     /// Parses and checks the text of a lock that came from `path`.
@@ -122,11 +149,6 @@ impl Lock {
             Ok(artifacts) => Ok(Self { path, artifacts }),
             Err(problem) => Err(RecipeError::Lock { path, problem }),
         }
-    }
-
-    /// The lock as it is written.
-    pub(super) fn mirror(&self) -> Mirror {
-        Mirror { format: FORMAT, artifacts: self.artifacts.clone() }
     }
 
     /// The file that is wanted, if the lock has it.
@@ -172,15 +194,13 @@ impl Artifact {
         if self.size == Some(0) {
             return fail("size", "is 0; where it is not known, write null");
         }
-        match (&self.sha256, self.hash_source, &self.reason) {
+        match (&self.sha256, &self.hash_source, &self.reason) {
             (Some(hash), _, _) if !digest::is_sha256(hash) => fail("sha256", "must be 64 lower-case hex digits"),
             (Some(_), HashSource::Unrecorded, _) => fail("hash_source", "is `unrecorded`, but there is a sha256"),
             (Some(_), _, Some(_)) => fail("reason", "is for artifacts without a hash; write null"),
-            (None, HashSource::ComputedHere | HashSource::ThirdParty(_), _) => {
-                fail("hash_source", "must be `unrecorded` where sha256 is null")
-            }
             (None, HashSource::Unrecorded, None) => fail("reason", "must say why sha256 is null"),
             (Some(_), _, None) | (None, HashSource::Unrecorded, Some(_)) => Ok(()),
+            (None, _, _) => fail("hash_source", "must be `unrecorded` where sha256 is null"),
         }
     }
 }

@@ -7,6 +7,7 @@
 
 mod cause;
 mod check;
+mod container;
 mod debian;
 mod description;
 mod doctor;
@@ -19,17 +20,20 @@ mod index;
 mod installer;
 mod lock;
 mod locking;
+mod make;
 mod options;
 mod owner;
 mod package;
 mod prefix;
 mod progress;
+mod python;
 mod resolved;
 mod store;
 mod tree;
 mod wheel;
 
 pub use cause::Cause;
+pub use container::{Container, Program};
 pub use description::{
     Append, Data, Device, Host, Kind, Library, Overlay, Provider, Recipe, Tool, Unfit, Wanted, Worker, names,
 };
@@ -37,9 +41,10 @@ pub use doctor::Diagnosis;
 pub use error::{RealiseError, RecipeError};
 pub use host::{HostMismatch, glibc};
 pub use lock::{Artifact, HashSource, Lock};
-pub use locking::{Disagreement, lock};
+pub use locking::{Disagreement, lock, record_on_first_use};
 pub use prefix::{Altered, Prefix};
 pub use progress::Progress;
+pub use python::{Environment, Python};
 pub use resolved::{Pinned, Resolved};
 pub use store::{Options, Store};
 pub use tree::TreeFile;

@@ -2,8 +2,9 @@
 
 use super::description::PREFIX_VARIABLE;
 use super::owner::Owners;
+use super::python::{Environment, is_interpreter};
 use super::tree::{self, TreeFile, What};
-use super::{Append, Kind, Pinned, Progress, Provider, RealiseError, RecipeError, Resolved};
+use super::{Append, Kind, Options, Pinned, Progress, Provider, RealiseError, RecipeError, Resolved};
 use crate::{atomic, digest, nearest};
 use camino::{Utf8Path, Utf8PathBuf};
 use rayon::prelude::*;
@@ -26,8 +27,20 @@ pub struct Prefix {
     pub dir: Utf8PathBuf,
     /// Program and version that installed it.
     pub installer: String,
+    /// The Python environment, if it is one.
+    pub python: Option<Environment>,
     /// Every installed file, sorted by path.
     pub files: Vec<TreeFile>,
+}
+
+/// How a prefix was made.
+pub(super) struct Made {
+    /// Program and version that installed it.
+    pub installer: String,
+    /// Which artifact brought which file.
+    pub owners: Owners,
+    /// The Python environment, if it is one.
+    pub python: Option<Environment>,
 }
 
 /// `prefix.json`.
@@ -39,6 +52,8 @@ struct Record {
     key: String,
     installer: String,
     artifacts: Vec<Pinned>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    python: Option<Environment>,
     files: Vec<TreeFile>,
 }
 
@@ -61,7 +76,9 @@ impl Prefix {
                 resolved,
                 format!("format {} and key {} are of another entry", record.format, record.key),
             )),
-            Ok(Record { installer, files, .. }) => Ok(Some(Self { resolved: resolved.clone(), dir, installer, files })),
+            Ok(Record { installer, python, files, .. }) => {
+                Ok(Some(Self { resolved: resolved.clone(), dir, installer, python, files }))
+            }
         }
     }
 
@@ -69,12 +86,12 @@ impl Prefix {
     pub(super) fn write(
         dir: &Utf8Path,
         resolved: &Resolved,
-        installer: String,
-        owners: &Owners,
+        Made { installer, owners, python }: Made,
         progress: &Progress,
     ) -> Result<(), RealiseError> {
         let root = dir.join(TREE);
-        let files = tree::record(&root, owners, |_| false, progress).map_err(|why| RealiseError::Disk {
+        let may_leave = |path: &Utf8Path| python.is_some() && is_interpreter(path);
+        let files = tree::record(&root, &owners, may_leave, progress).map_err(|why| RealiseError::Disk {
             action: "hash the installed files in",
             path: root,
             why,
@@ -86,6 +103,7 @@ impl Prefix {
             key: resolved.key.clone(),
             installer,
             artifacts: resolved.artifacts.clone(),
+            python,
             files,
         };
         let path = dir.join(RECORD);
@@ -162,21 +180,42 @@ impl Prefix {
             (name.clone(), before.map_or_else(|| filled(value), |text| text + separator + &filled(value)))
         });
         let mut env: BTreeMap<String, String> = own.chain(added).collect();
-        let dirs = self.library_dirs();
+        let mut dirs = self.library_dirs();
+        dirs.extend(recipe.container.iter().flat_map(|c| c.library_dirs.iter().cloned()));
         if !dirs.is_empty() {
             let dirs: Vec<&str> = dirs.iter().map(|dir| dir.as_str()).collect();
             env.insert("LD_LIBRARY_PATH".to_owned(), dirs.join(":"));
         }
-        env
+        if recipe.kind == Kind::Python {
+            let bin = tree.join("bin").into_string();
+            let path = inherited("PATH").map_or_else(|| bin.clone(), |path| [&*bin, &path].join(":"));
+            // What Python writes beside its files would be found by the next verification.
+            let own =
+                [("PATH", path), ("VIRTUAL_ENV", tree.into_string()), ("PYTHONDONTWRITEBYTECODE", "1".to_owned())];
+            env.extend(own.map(|(name, value)| (name.to_owned(), value)));
+        }
+        match &recipe.container {
+            Some(container) => container.env(env),
+            None => env,
+        }
+    }
+
+    /// The words before a command that is to run as a worker does, with these folders to be seen: those of a container.
+    pub fn command_words(&self, folders: &[&Utf8Path]) -> Vec<String> {
+        let store = self.dir.parent().unwrap_or(&self.dir);
+        let container = self.resolved.recipe.container.as_ref();
+        container.map_or_else(Vec::new, |container| container.words(&[folders, &[store]].concat()))
     }
 
     /// Those of the caller's variables that a worker must not inherit.
     pub fn unset(&self, inherited: impl Iterator<Item = String>) -> Vec<String> {
+        let python = |name: &str| self.python.is_some() && ["PYTHONHOME", "PYTHONPATH"].contains(&name);
         let unwanted = |name: &String| {
-            self.resolved.recipe.unset.iter().any(|pattern| match pattern.strip_suffix('*') {
-                Some(beginning) => name.starts_with(beginning),
-                None => name == pattern,
-            })
+            python(name)
+                || self.resolved.recipe.unset.iter().any(|pattern| match pattern.strip_suffix('*') {
+                    Some(beginning) => name.starts_with(beginning),
+                    None => name == pattern,
+                })
         };
         inherited.filter(unwanted).collect()
     }
@@ -209,9 +248,12 @@ impl Prefix {
         })
     }
 
-    /// Holds every file against the record, in parallel; to be called before anything of it is loaded (a truncated
-    /// library does not fail to load, it kills the process).
+    /// Holds every file against the record, in parallel, and a container's image against its hash; to be called before
+    /// anything of it is loaded (a truncated library does not fail to load, it kills the process).
     pub fn verify(&self, progress: &Progress) -> Result<(), RealiseError> {
+        if let Some(container) = &self.resolved.recipe.container {
+            container.verify(self.recipe(), &Options::new(&self.dir))?;
+        }
         let root = self.tree();
         let found = match tree::walk(&root) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),

@@ -41,14 +41,18 @@ pub struct Pinned {
 
 impl Recipe {
     /// Finds every artifact in the lock, and the overlay for this machine. Refused: artifacts that are not there, those
-    /// without a recorded hash, and overlays of which none loads here.
+    /// without a recorded hash, overlays of which none loads here, and a container without its image.
     pub fn resolve(&self, lock: &Lock) -> Result<Resolved, RecipeError> {
+        if let Some(container) = self.container.as_ref().filter(|c| c.image.is_none() || c.sha256.is_none()) {
+            let field = if container.image.is_none() { "image" } else { "sha256" };
+            return Err(RecipeError::NoImage { recipe: self.name.clone(), field });
+        }
         self.overlaid(host::glibc())?.resolve_artifacts(lock)
     }
 
     /// The recipe with the overlay that a machine with this glibc can load among its artifacts, its libraries before all
     /// others. Where the glibc is not known, the first is taken.
-    fn overlaid(&self, glibc: Option<(u32, u32)>) -> Result<Self, RecipeError> {
+    pub(super) fn overlaid(&self, glibc: Option<(u32, u32)>) -> Result<Self, RecipeError> {
         let loads = |overlay: &&Overlay| match (host::version(&overlay.glibc), glibc) {
             (Some(least), Some(found)) => found >= least,
             _ => true,
@@ -130,12 +134,15 @@ impl Resolved {
     }
 }
 
-/// SHA-256 of the canonical JSON: objects sorted, no blanks. Left out is the description, which changes nothing on disk;
-/// in goes the format of the store entry, so that a new format never meets an old entry.
+/// SHA-256 of the canonical JSON: objects sorted, no blanks. Left out are the description, which changes nothing on disk,
+/// and the path of an image, whose hash says more; in goes the format of the store entry, so that a new format never meets an old entry.
 fn key(recipe: &Recipe, artifacts: &[Pinned]) -> String {
     let mut value = serde_json::json!({ "format": super::prefix::FORMAT, "recipe": recipe, "artifacts": artifacts });
     if let Some(recipe) = value["recipe"].as_object_mut() {
         recipe.remove("description");
+        if let Some(container) = recipe.get_mut("container").and_then(|c| c.as_object_mut()) {
+            container.remove("image");
+        }
     }
     value.sort_all_objects();
     digest::of_bytes(value.to_string().as_bytes())
@@ -187,6 +194,20 @@ mod tests {
             "{told}"
         );
         assert!(told.contains("libstdcxx 15.3.0-h934c35e_7 needs glibc 2.17") && told.contains("has 2.12"), "{told}");
+    }
+
+    #[test]
+    fn the_key_follows_an_images_hash_and_not_where_it_lies() {
+        let (_, lock) = project();
+        let recipe = Recipe::load(&Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), "cuda-container").unwrap();
+        let key = |image: &str, digit: &str| {
+            let mut recipe = recipe.clone();
+            let container = recipe.container.as_mut().unwrap();
+            (container.image, container.sha256) = (Some(image.into()), Some(digit.repeat(64)));
+            recipe.resolve(&lock).unwrap().key
+        };
+        assert_eq!(key("/a.sif", "0"), key("/b.sif", "0"));
+        assert_ne!(key("/a.sif", "0"), key("/a.sif", "1"));
     }
 
     #[test]

@@ -1,9 +1,7 @@
 //! The store: one directory per resolved recipe, made whole or not at all.
 
-use super::installer::Installer;
-use super::owner::{Conflict, Owners};
-use super::package::{self, Format};
-use super::{Lock, Prefix, Progress, RealiseError, Recipe, Resolved, fetch};
+use super::make::Plan;
+use super::{Prefix, Progress, RealiseError, Resolved, fetch};
 use camino::{Utf8Path, Utf8PathBuf};
 use etcetera::BaseStrategy as _;
 use std::collections::BTreeMap;
@@ -11,9 +9,6 @@ use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
-
-/// The recipe of uv itself.
-const UV_RECIPE: &str = "tool-uv";
 
 /// Names in the store besides the entries. An entry under way is `.build-ENTRY.RANDOM`; `.lock-ENTRY` is held meanwhile.
 const BUILD: &str = ".build-";
@@ -141,104 +136,22 @@ impl Store {
 
     /// Installs into a directory beside the entry and renames it into place.
     fn make(&self, resolved: &Resolved, options: &Options, progress: &Progress) -> Result<(), RealiseError> {
-        let wheels = resolved.artifacts.iter().any(|a| Format::of(&a.filename) == Ok(Format::Wheel));
-        let installer = if wheels { Some(self.installer(resolved, options, progress)?) } else { None };
-        let label = installer
-            .as_ref()
-            .map_or_else(|| concat!("ort-qualify ", env!("CARGO_PKG_VERSION")).to_owned(), Installer::label);
+        let plan = Plan::new(self, resolved, options, progress)?;
         let build = self.build_dir(resolved)?;
         let dir = Utf8Path::from_path(build.path()).ok_or_else(|| RealiseError::NoPlace("not UTF-8".to_owned()))?;
         let size = indicatif::BinaryBytes(resolved.total_bytes());
-        let bar = progress.spinner(format!("fetching {} ({size}) with {label}", resolved.labels()));
-        let outcome = self.install(installer.as_ref(), resolved, options, dir);
+        let bar = progress.spinner(format!("fetching {} ({size}) with {}", resolved.labels(), plan.label()));
+        let made = plan.carry_out(dir);
         bar.finish_and_clear();
-        Prefix::write(dir, resolved, label, &outcome?, progress)?;
+        Prefix::write(dir, resolved, made?, progress)?;
         self.put_in_place(dir, &self.entry(resolved))?;
-        fetch::forget(&self.dir.join(FETCHED), &resolved.artifacts);
+        fetch::forget(&self.fetched(), &resolved.artifacts);
         Ok(())
     }
 
-    /// Wheels first, then the packages; tells which brought what.
-    fn install(
-        &self,
-        installer: Option<&Installer>,
-        resolved: &Resolved,
-        options: &Options,
-        dir: &Utf8Path,
-    ) -> Result<Owners, RealiseError> {
-        let (recipe, tree) = (&resolved.recipe.name, Prefix::tree_of(dir));
-        // Before the wheels: what is missing is told before much is fetched, and what was fetched is kept.
-        let mut packages = Vec::new();
-        for pinned in &resolved.artifacts {
-            let refuse = |problem| RealiseError::Package {
-                recipe: recipe.clone(),
-                artifact: format!("{} {}", pinned.name, pinned.version),
-                filename: pinned.filename.clone(),
-                problem,
-            };
-            if Format::of(&pinned.filename).map_err(refuse)? != Format::Wheel {
-                packages.push((pinned, fetch::fetch(options, recipe, pinned, &self.dir.join(FETCHED))?));
-            }
-        }
-        if let Some(installer) = installer {
-            installer.install(options, resolved, &tree, dir)?;
-            tidy(dir, &tree)?;
-        }
-        let owners = Owners::of_wheels(&tree, Utf8Path::new("")).map_err(|why| RealiseError::Disk {
-            action: "read the lists of files in",
-            path: tree.clone(),
-            why,
-        })?;
-        let mut owners = owners.map_err(|Conflict { path, first, second }| RealiseError::Conflict {
-            recipe: recipe.clone(),
-            first,
-            second,
-            path,
-        })?;
-        for (pinned, file) in packages {
-            package::install(recipe, pinned, &file, &dir.join("package"), &tree, &mut owners)?;
-        }
-        Ok(owners)
-    }
-
-    /// uv of the machine, uv of the store, or pip to fetch the latter.
-    fn installer(
-        &self,
-        resolved: &Resolved,
-        options: &Options,
-        progress: &Progress,
-    ) -> Result<Installer, RealiseError> {
-        let no_uv = match Installer::uv(options) {
-            Ok(uv) => return Ok(uv),
-            Err(why) => why,
-        };
-        let none = |pip: String| RealiseError::NoInstaller { recipe: resolved.recipe.name.clone(), uv: no_uv, pip };
-        let offline = |reason: &str| RealiseError::Offline {
-            recipe: resolved.recipe.name.clone(),
-            store: self.dir.clone(),
-            reason: reason.to_owned(),
-        };
-        if resolved.recipe.name == UV_RECIPE {
-            if options.offline {
-                return Err(offline("pip cannot be kept from the network"));
-            }
-            return Installer::pip(options).map_err(none);
-        }
-        let uv = Recipe::load(&options.root, UV_RECIPE)?.resolve(&Lock::load(&options.root)?)?;
-        let prefix = match self.find(&uv)? {
-            Some(prefix) => prefix,
-            None if options.offline => return Err(offline("there is no usable uv on the machine or in the store")),
-            None => {
-                // Asked for here, so that the message is about the recipe that is wanted.
-                if let Err(pip) = Installer::pip(options) {
-                    return Err(none(pip));
-                }
-                self.realise(&uv, &Options { repair: false, ..options.clone() }, progress)?
-            }
-        };
-        // It is about to be run.
-        prefix.verify(progress)?;
-        Installer::fetched(options, &prefix.tool()?).map_err(none)
+    /// The folder that keeps fetched packages until their entry is in place.
+    pub(super) fn fetched(&self) -> Utf8PathBuf {
+        self.dir.join(FETCHED)
     }
 
     fn build_dir(&self, resolved: &Resolved) -> Result<tempfile::TempDir, RealiseError> {
@@ -302,17 +215,4 @@ impl Store {
             }
         }
     }
-}
-
-/// Leaves only the installed files: not the list that the installer read, nor uv's lock file.
-fn tidy(dir: &Utf8Path, tree: &Utf8Path) -> Result<(), RealiseError> {
-    for path in [dir.join("requirements.txt"), tree.join(".lock")] {
-        match fs::remove_file(&path) {
-            Err(why) if why.kind() != io::ErrorKind::NotFound => {
-                return Err(RealiseError::Disk { action: "remove", path, why });
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }

@@ -245,9 +245,13 @@ impl Qualification {
 
     fn launch(&self) -> Result<Launch, RunError> {
         let prefix = self.prefix()?;
+        let Settings { program, root, evidence, bundles, .. } = &self.settings;
+        // What a worker reads and writes; a container shows it nothing else.
+        let folders = [program.parent(), Some(root), Some(evidence), bundles.as_deref()];
+        let folders: Vec<&Utf8Path> = folders.into_iter().flatten().collect();
         Ok(Launch {
-            program: self.settings.program.clone(),
-            prefix: Vec::new(),
+            program: program.clone(),
+            prefix: prefix.command_words(&folders),
             env: prefix.env(|name| std::env::var(name).ok()),
             unset: prefix.unset(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok())),
             memory_limit_mib: prefix.memory_limit_mib(),

@@ -126,5 +126,7 @@ fn a_vendors_index_is_an_address_and_its_files_are_held_to_their_hash() {
     let read = fs::read_to_string(format!("{}/tree/thing/data.txt", said.stdout.trim())).unwrap();
     assert_eq!(read, "from the vendor");
     fs::write(project.root.join("env-recipes/lock.json"), &pristine).unwrap();
-    assert!(project.say(&["recipe", "lock"]).stderr.contains("write the entry by hand"));
+    let said = project.say(&["recipe", "lock"]);
+    let wanted = format!("cannot lock thing 1.0+v1 of `{index}`");
+    assert!(said.code == 2 && said.stderr.contains(&wanted), "the index has no such page: {}", said.stderr);
 }
