@@ -6,6 +6,7 @@
 mod graph;
 mod inputs;
 mod parts;
+mod projections;
 mod reference;
 
 pub use graph::graph;
@@ -13,7 +14,7 @@ pub use parts::parts;
 
 use half::f16;
 use inputs::Inputs;
-use ndarray::{Array2, Array4};
+use ndarray::{Array, Array2, Array4, Dimension};
 use onnx_graph::{DataType, Tensor};
 
 /// What kind of attention. All extents are at least 1.
@@ -31,6 +32,9 @@ pub struct SdpaSpec {
     pub precision: Precision,
     /// Whether there is a key-padding mask, and as what.
     pub mask: MaskInput,
+    /// Whether query, key and value are made of one input by projections with weights, and the output by one more. In
+    /// float32 and without a mask only: see [`SdpaSpec::check`].
+    pub projections: bool,
 }
 
 /// Float type of a graph.
@@ -58,9 +62,10 @@ pub enum MaskInput {
 pub struct SdpaCase {
     /// `plain` without mask; else how the mask looks: `full`, `padded`, `holes`, `allmasked`.
     pub name: &'static str,
-    /// `query`, `key`, `value` `[B,H,S,D]` and, with a mask, `mask` `[B,S]`, in the graph's types.
+    /// `query`, `key`, `value` `[B,H,S,D]` and, with a mask, `mask` `[B,S]`, in the graph's types. With projections
+    /// `elements` `[B,S,HD]`.
     pub inputs: Vec<(String, Tensor)>,
-    /// `output` `[B,H,S,D]` in float64, from the inputs as rounded to the graph's type. A query without any key gives 0.
+    /// `output` `[B,H,S,D]` (with projections `[B,S,HD]`) in float64, from the inputs as rounded to the graph's type. A query without any key gives 0.
     pub reference: Tensor,
     /// For float16: the same computed with each operator's result rounded to float16 (products summed in float32). How
     /// far it is from `reference` is what the precision alone costs.
@@ -93,7 +98,7 @@ impl Precision {
     }
 
     /// `values`, each rounded to this precision (ties to even), back in f64.
-    fn round(self, values: &Array4<f64>) -> Array4<f64> {
+    fn round<D: Dimension>(self, values: &Array<f64, D>) -> Array<f64, D> {
         match self {
             Self::Fp32 => values.mapv(|v| f64::from(v as f32)),
             Self::Fp16 => values.mapv(|v| f16::from_f64(v).to_f64()),
@@ -116,10 +121,34 @@ impl SdpaSpec {
         [self.batch, self.heads, self.sequence, self.head_dim]
     }
 
-    /// Elements of the largest tensor, query or scores; `None` beyond 2^31, what no bundle should hold.
-    pub fn largest_tensor(&self) -> Option<usize> {
+    /// Elements of the largest tensor, query, scores or weights; `None` beyond 2^31, what no bundle should hold.
+    fn largest_tensor(&self) -> Option<usize> {
         let rows = self.batch.checked_mul(self.heads)?.checked_mul(self.sequence)?;
-        rows.checked_mul(self.sequence.max(self.head_dim)).filter(|&elements| elements <= 1 << 31)
+        let activations = rows.checked_mul(self.sequence.max(self.head_dim))?;
+        let features = self.heads.checked_mul(self.head_dim)?;
+        let weights = if self.projections { features.checked_mul(features)? } else { 0 };
+        Some(activations.max(weights)).filter(|&elements| elements <= 1 << 31)
+    }
+
+    /// E = H D, features of an element.
+    fn features(&self) -> usize {
+        self.heads * self.head_dim
+    }
+
+    /// Says what of it cannot be made, if anything.
+    pub fn check(&self) -> Result<(), String> {
+        let Self { batch, heads, sequence, head_dim, .. } = self;
+        if self.largest_tensor().is_none() {
+            return Err(format!(
+                "B={batch} H={heads} S={sequence} D={head_dim} needs a tensor of more than 2^31 elements; give smaller extents"
+            ));
+        }
+        if self.projections && (self.precision, self.mask) != (Precision::Fp32, MaskInput::None) {
+            return Err(
+                "projections are made in fp32 and without a mask: for the others there is no baseline".to_owned()
+            );
+        }
+        Ok(())
     }
 
     /// The softmax scale, 1 / sqrt(D).
@@ -131,6 +160,7 @@ impl SdpaSpec {
 /// The cases of a graph: one without mask, four with.
 pub fn cases(spec: &SdpaSpec) -> Vec<SdpaCase> {
     match spec.mask {
+        MaskInput::None if spec.projections => vec![projections::case(spec)],
         MaskInput::None => vec![case(spec, "plain", 0, None)],
         MaskInput::Bool | MaskInput::Float => {
             let patterns = Pattern::ALL.iter().enumerate();

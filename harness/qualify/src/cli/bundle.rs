@@ -76,6 +76,9 @@ pub enum Export {
         /// The key-padding mask.
         #[arg(long, default_value = "none")]
         mask: MaskInput,
+        /// Make query, key and value of one input by projections with weights, and the output by one more.
+        #[arg(long)]
+        projections: bool,
     },
 }
 
@@ -123,14 +126,13 @@ pub fn run(command: &Command, json: bool) -> Result<ExitCode, Failure> {
     match command {
         Command::Verify { dir, source } => verify(&Bundle::open_with(dir, &source.to_options())?, json),
         Command::Show { dir, source } => show(&Bundle::open_with(dir, &source.to_options())?, json),
-        Command::Export { what: Export::Sdpa { dest, batch, heads, sequence, head_dim, precision, mask } } => {
+        Command::Export {
+            what: Export::Sdpa { dest, batch, heads, sequence, head_dim, precision, mask, projections },
+        } => {
             let (batch, heads, sequence, head_dim) = (*batch, *heads, *sequence, *head_dim);
-            let spec = SdpaSpec { batch, heads, sequence, head_dim, precision: *precision, mask: *mask };
-            if spec.largest_tensor().is_none() {
-                return Err(Failure::request(anyhow::anyhow!(
-                    "B={batch} H={heads} S={sequence} D={head_dim} needs a tensor of more than 2^31 elements; give smaller extents"
-                )));
-            }
+            let (precision, mask, projections) = (*precision, *mask, *projections);
+            let spec = SdpaSpec { batch, heads, sequence, head_dim, precision, mask, projections };
+            spec.check().map_err(|problem| Failure::request(anyhow::anyhow!(problem)))?;
             let name = dest.file_name().ok_or_else(|| Failure::request(anyhow::anyhow!("{dest} names no folder")))?;
             report(&bundle::write(dest, &sdpa::parts(&spec, name))?, json)
         }

@@ -117,6 +117,10 @@ fn without_cargos(path: &str) -> String {
     let cargos = |folder: &str| {
         let folder = folder.trim_end_matches('/');
         let folder = folder.strip_suffix("/deps").unwrap_or(folder);
+        // What build scripts made: `release/build/NAME-HASH/out`.
+        let made =
+            folder.strip_suffix("/out").and_then(|f| f.rsplit_once('/')).and_then(|(f, _)| f.strip_suffix("/build"));
+        let folder = made.unwrap_or(folder);
         folder.ends_with("/target/release")
             || folder.ends_with("/target/debug")
             || folder.contains("/.rustup/toolchains/")
@@ -184,7 +188,8 @@ mod tests {
     fn what_cargo_adds_to_the_search_path_is_left_out_and_the_callers_own_is_not() {
         let path = "/p/target/release:/p/target/debug/deps:/h/.rustup/toolchains/x/lib:/opt/rocm/lib";
         assert_eq!(without_cargos(path), "/opt/rocm/lib");
-        assert_eq!(without_cargos("/p/target/release/deps"), "");
+        assert_eq!(without_cargos("/p/target/release/deps:/p/target/release/build/alloca-d237e7a829970afd/out"), "");
+        assert_eq!(without_cargos("/p/build/x/out"), "/p/build/x/out", "somebody else's build");
     }
 
     #[test]

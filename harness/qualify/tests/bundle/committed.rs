@@ -11,13 +11,14 @@ fn the_committed_attention_bundles_are_what_their_builder_makes_to_the_byte() {
     let golden = Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/bundles");
     let (_keep, dir) = folder();
     let made = [
-        ("sdpa_fp32", Precision::Fp32, MaskInput::None),
-        ("sdpa_fp16", Precision::Fp16, MaskInput::None),
-        ("sdpa_fp32_masked", Precision::Fp32, MaskInput::Bool),
-        ("sdpa_fp16_masked", Precision::Fp16, MaskInput::Float),
+        ("sdpa_fp32", Precision::Fp32, MaskInput::None, false),
+        ("sdpa_fp16", Precision::Fp16, MaskInput::None, false),
+        ("sdpa_fp32_masked", Precision::Fp32, MaskInput::Bool, false),
+        ("sdpa_fp16_masked", Precision::Fp16, MaskInput::Float, false),
+        ("sdpa_fp32_projections", Precision::Fp32, MaskInput::None, true),
     ];
-    for (name, precision, mask) in made {
-        let spec = SdpaSpec { batch: 2, heads: 2, sequence: 32, head_dim: 16, precision, mask };
+    for (name, precision, mask, projections) in made {
+        let spec = SdpaSpec { batch: 2, heads: 2, sequence: 32, head_dim: 16, precision, mask, projections };
         bundle::write(&dir.join(name), &sdpa::parts(&spec, name)).unwrap();
         let files = |root: &Utf8Path| -> Vec<(Utf8PathBuf, Vec<u8>)> {
             let found = content(&root.join(name)).into_iter();

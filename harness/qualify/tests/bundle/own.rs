@@ -10,8 +10,15 @@ use ort_qualify::bundle::{self, Bundle, BundleParts, CaseParts, Layout, Mask, Ou
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 
-const SPEC: SdpaSpec =
-    SdpaSpec { batch: 2, heads: 2, sequence: 4, head_dim: 3, precision: Precision::Fp16, mask: MaskInput::Float };
+const SPEC: SdpaSpec = SdpaSpec {
+    batch: 2,
+    heads: 2,
+    sequence: 4,
+    head_dim: 3,
+    precision: Precision::Fp16,
+    mask: MaskInput::Float,
+    projections: false,
+};
 
 /// Masked float16 attention: mask axes that are not the leading ones, a baseline, a bool and a bfloat16 probe.
 fn parts() -> BundleParts {

@@ -43,7 +43,7 @@ fn length(event: usize, events: usize, sequence: usize) -> usize {
 }
 
 /// The generator of Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (OOPSLA 2014).
-struct SplitMix64(u64);
+pub(super) struct SplitMix64(pub(super) u64);
 
 impl SplitMix64 {
     fn next(&mut self) -> u64 {
@@ -54,7 +54,7 @@ impl SplitMix64 {
     }
 
     /// A number of mean 0 and variance 1, bell-shaped within 2 sqrt(3): the sum of four uniform ones.
-    fn bell(&mut self) -> f64 {
+    pub(super) fn bell(&mut self) -> f64 {
         let draw = self.next();
         let sum: i64 = (0..4).map(|lane| (draw >> (16 * lane) & 0xffff) as i64).sum();
         (sum - 2 * 0xffff) as f64 / 65536.0 * 1.732_050_807_568_877_2

@@ -11,11 +11,12 @@ pub fn parts(spec: &SdpaSpec, name: &str) -> BundleParts {
         Precision::Fp16 => ("fp16", "float16"),
     };
     let mask_word = if masked { "with a key-padding mask" } else { "without a mask" };
+    let around = if spec.projections { ", projections around it" } else { "" };
     let SdpaSpec { batch, heads, sequence, head_dim, .. } = spec;
     BundleParts {
         name: name.to_owned(),
         description: format!(
-            "decomposed attention in {precision} {mask_word}, B={batch} H={heads} S={sequence} D={head_dim}"
+            "decomposed attention in {precision} {mask_word}{around}, B={batch} H={heads} S={sequence} D={head_dim}"
         ),
         model: graph(spec),
         mask: masked.then(|| Mask { input: "mask".to_owned() }),

@@ -4,7 +4,7 @@ use approx::assert_abs_diff_eq;
 use ndarray::{Array, array};
 
 fn spec(precision: Precision, mask: MaskInput) -> SdpaSpec {
-    SdpaSpec { batch: 3, heads: 2, sequence: 12, head_dim: 8, precision, mask }
+    SdpaSpec { batch: 3, heads: 2, sequence: 12, head_dim: 8, precision, mask, projections: false }
 }
 
 /// One event, one head, two elements of one feature each.
@@ -137,4 +137,24 @@ fn the_graph_is_the_decomposed_form() {
     assert_eq!((model.ir_version(), model.opsets()[""]), (10, 20));
     let floats = model.graph().initializer.iter().filter(|i| i.data_type() == DataType::Float32 as i32).count();
     assert_eq!(floats, 0, "a float16 graph holds no float32");
+}
+
+#[test]
+fn projections_are_made_of_elements_and_change_what_attention_gives() {
+    let with = SdpaSpec { projections: true, ..spec(Precision::Fp32, MaskInput::None) };
+    let model = graph(&with);
+    assert_eq!(model.op_histogram()["MatMul"], 6);
+    let told = |values: Vec<String>| values.join(", ");
+    let inputs = told(model.inputs().iter().map(ToString::to_string).collect());
+    assert_eq!(
+        (inputs.as_str(), model.outputs()[0].to_string().as_str()),
+        ("elements float32[3,12,16]", "output float32[3,12,16]")
+    );
+    let case = &cases(&with)[0];
+    let output: Vec<f64> = case.reference.values().unwrap();
+    assert!(output.iter().all(|x| x.is_finite()) && output.len() == 3 * 12 * 16);
+    assert!(with.check().is_ok());
+    for other in [SdpaSpec { precision: Precision::Fp16, ..with }, SdpaSpec { mask: MaskInput::Bool, ..with }] {
+        assert!(other.check().unwrap_err().contains("in fp32 and without a mask"));
+    }
 }
