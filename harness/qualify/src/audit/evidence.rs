@@ -42,10 +42,19 @@ pub struct Run {
     pub cases: usize,
     /// What the library said of its version.
     pub library_version: Option<String>,
-    /// Deciding libraries by path, with their SHA-256.
-    pub libraries: BTreeMap<Utf8PathBuf, String>,
+    /// Deciding libraries by path.
+    pub libraries: BTreeMap<Utf8PathBuf, Loaded>,
     /// The machine.
     pub machine: Option<Machine>,
+}
+
+/// A library that was loaded, and what brought it: the version of a provider is that of its artifact.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Loaded {
+    /// Its SHA-256.
+    pub sha256: String,
+    /// The artifact's name and version, where the prefix says so.
+    pub artifact: Option<String>,
 }
 
 /// Audits every evidence folder at or below `folder` against the recipes of `root` and the prefixes of `store`.
@@ -151,9 +160,10 @@ impl Audit<'_> {
             process.machine.nvidia_driver.as_deref().unwrap_or("none"),
         );
         differ("the devices", &machine.devices.join(", "), &process.machine.devices.join(", "));
+        differ("the accelerators", &machine.accelerators.join(", "), &process.machine.accelerators.join(", "));
         for path in &process.libraries {
             match judge(path, &prefix, &mut self.hashes) {
-                Ok(Some(sha256)) => _ = run.libraries.insert(path.clone(), sha256),
+                Ok(Some(loaded)) => _ = run.libraries.insert(path.clone(), loaded),
                 Ok(None) => {}
                 Err(message) => self.findings.push(Finding::error(folder, message)),
             }
@@ -205,12 +215,12 @@ impl Audit<'_> {
     }
 }
 
-/// The SHA-256 of a deciding library that is as pinned; none for one that decides nothing or that the host may have.
+/// A deciding library that is as pinned; none for one that decides nothing or that the host may have.
 fn judge(
     path: &Utf8Path,
     prefix: &Prefix,
     hashes: &mut HashMap<Utf8PathBuf, String>,
-) -> Result<Option<String>, String> {
+) -> Result<Option<Loaded>, String> {
     let name = path.file_name().unwrap_or_default();
     let Ok(inside) = path.strip_prefix(prefix.tree()) else {
         let deciding = any_matches(&DECIDING.map(str::to_owned), name);
@@ -242,7 +252,11 @@ fn judge(
         Some(found) if *found != recorded.sha256 => {
             Err(format!("{path} has the SHA-256 {found}, and {} was installed", recorded.sha256))
         }
-        found => Ok(found.cloned()),
+        found => {
+            let artifact = recorded.artifact.as_deref().and_then(|name| prefix.artifact(name));
+            let artifact = artifact.map(|pinned| format!("{} {}", pinned.name, pinned.version));
+            Ok(found.map(|sha256| Loaded { sha256: sha256.clone(), artifact }))
+        }
     }
 }
 

@@ -4,6 +4,6 @@ mod evidence;
 mod finding;
 mod pins;
 
-pub use evidence::{Run, evidence};
+pub use evidence::{Loaded, Run, evidence};
 pub use finding::{Finding, Severity, annotations};
 pub use pins::{PinRow, pins};

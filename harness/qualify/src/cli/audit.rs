@@ -64,8 +64,13 @@ fn say(report: &Report) -> Result<(), Failure> {
         let cpu = run.machine.as_ref().map_or("", |m| &m.cpu);
         let kernel = run.machine.as_ref().map_or("", |m| &m.kernel);
         print::line(format!("{}: {} cases ran on ONNX Runtime {version}; {cpu}, {kernel}", run.recipe, run.cases))?;
-        for (path, sha256) in &run.libraries {
-            print::line(format!("    {} {path}", &sha256[..16]))?;
+        if let Some(machine) = run.machine.as_ref().filter(|m| !m.accelerators.is_empty()) {
+            let driver = machine.nvidia_driver.as_ref().map_or_else(String::new, |v| format!(", NVIDIA driver {v}"));
+            print::line(format!("    {}{driver}", machine.accelerators.join(", ")))?;
+        }
+        for (path, loaded) in &run.libraries {
+            let artifact = loaded.artifact.as_ref().map_or_else(String::new, |artifact| format!(" ({artifact})"));
+            print::line(format!("    {} {path}{artifact}", &loaded.sha256[..16]))?;
         }
     }
     for finding in &report.findings {

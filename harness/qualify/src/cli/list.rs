@@ -2,7 +2,8 @@
 
 use super::{Failure, given, print};
 use crate::case::{Case, Filter, expand};
-use crate::run::skip_reason;
+use crate::recipe::Recipe;
+use crate::run::{skip_reason, unfit};
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::Args;
 use serde::Serialize;
@@ -36,7 +37,12 @@ pub fn list(args: &ListArgs, root: &Utf8Path, as_json: bool) -> Result<ExitCode,
     let cases = expand(root, None).map_err(Failure::request)?;
     let filter = Filter { text: args.filter.clone(), tags: args.tag.clone(), recipe: args.recipe.clone() };
     let cases = filter.select(cases).map_err(Failure::request)?;
-    let skipped = |case: &Case| skip_reason(case, given(args.bundles.as_ref()));
+    let recipe = args.recipe.as_ref().map(|name| Recipe::load(root, name)).transpose()?;
+    let host = recipe.as_ref().and_then(|r| r.check_host().err()).map(|mismatch| mismatch.to_string());
+    let skipped = |case: &Case| {
+        let unfit = recipe.as_ref().and_then(|recipe| unfit(recipe, case));
+        host.clone().or(unfit).or_else(|| skip_reason(case, given(args.bundles.as_ref())))
+    };
     if as_json {
         let rows: Vec<_> = cases.iter().map(|case| Row { case, skipped: skipped(case) }).collect();
         print::json(&rows)?;

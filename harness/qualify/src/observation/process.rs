@@ -6,20 +6,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 /// Beginnings of variables that change what a library computes, or which library it is.
-const TELLING: [&str; 16] = [
+const TELLING: [&str; 20] = [
+    "CUBLAS",
     "CUDA_",
     "CUDNN_",
     "GOMP_",
+    "HIPBLASLT_",
     "HIP_",
     "HSA_",
     "KMP_",
     "LD_",
     "MIGRAPHX_",
+    "MIOPEN_",
     "MKL_",
     "NVIDIA_",
     "OMP_",
     "OPENVINO_",
     "ORT_",
+    "ROCBLAS_",
     "ROCM_",
     "ROCR_",
     "VK_",
@@ -67,6 +71,9 @@ pub struct Machine {
     pub nvidia_driver: Option<String>,
     /// Devices of accelerators by their kernel names (`nvidia0`, `renderD128`).
     pub devices: Vec<String>,
+    /// What those are, as their drivers say (`NVIDIA H200`, `gfx1100`).
+    #[serde(default)]
+    pub accelerators: Vec<String>,
 }
 
 impl Process {
@@ -108,6 +115,7 @@ impl Machine {
             cpu_flags: flags.into_iter().collect(),
             nvidia_driver: driver(&read("/proc/driver/nvidia/version")),
             devices: devices(),
+            accelerators: crate::recipe::devices(),
         }
     }
 }

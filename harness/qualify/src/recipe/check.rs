@@ -33,6 +33,7 @@ impl Recipe {
             }
         }
         self.check_python()?;
+        self.check_caches()?;
         if let Some(provider) =
             self.provider.as_ref().filter(|p| p.plugin.is_none() && !KNOWN.contains(&p.name.as_str()))
         {

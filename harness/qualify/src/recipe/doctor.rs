@@ -1,7 +1,7 @@
 //! The doctor: could this machine load the libraries of a prefix? Reads files; loads nothing, proposes no change of a driver.
 
 use super::elf::Library;
-use super::{Device, Prefix};
+use super::{Prefix, accelerator};
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -69,16 +69,33 @@ impl Prefix {
         }
         let users = |users: &BTreeSet<&str>| users.iter().copied().collect::<Vec<_>>().join(", ");
         let absent = absent.iter().map(|(name, by)| {
-            format!("{name}: needed by {}, and neither the prefix nor this machine has it", users(by))
+            let native = native(name).map_or_else(String::new, |what| format!("; it is {what}"));
+            format!("{name}: needed by {}, and neither the prefix nor this machine has it{native}", users(by))
         });
         let too_old = too_old.iter().map(|((file, version), by)| {
             let whose = from_host.get(file).map_or_else(|| "the prefix's own".to_owned(), ToString::to_string);
             format!("{file} with {version}: needed by {}, and {whose} does not have that version", users(by))
         });
         let missing = absent.chain(too_old).collect();
-        let device = self.resolved.recipe.host.as_ref().and_then(|h| h.device).map(device);
+        let device = self.resolved.recipe.host.as_ref().and_then(|h| h.device).map(accelerator::describe);
         let supplied = supplied.into_values().collect();
         Diagnosis { recipe: self.recipe().to_owned(), from_host, supplied, missing, device }
+    }
+}
+
+/// What a provider expects of the machine, by the beginning of the library's name.
+fn native(library: &str) -> Option<&'static str> {
+    const CUDA: [&str; 8] =
+        ["libcublas", "libcudart", "libcufft", "libcurand", "libcusolver", "libcusparse", "libnvrtc", "libnvJitLink"];
+    let is = |beginning: &&str| library.starts_with(*beginning);
+    match library {
+        _ if is(&"libmigraphx") => Some(
+            "AMD's MIGraphX, a native prerequisite of the provider that comes with ROCm or as AMD's migraphx-libs wheel",
+        ),
+        _ if is(&"libcudnn") => Some("NVIDIA's cuDNN, a native prerequisite of the provider"),
+        _ if is(&"libcuda.so") => Some("part of NVIDIA's driver"),
+        _ if CUDA.iter().any(is) => Some("part of NVIDIA's CUDA, a native prerequisite of the provider"),
+        _ => None,
     }
 }
 
@@ -99,63 +116,9 @@ impl Host<'_> {
     }
 }
 
-/// What the machine shows of an accelerator.
-fn device(device: Device) -> String {
-    let there = Utf8Path::new(device.sign()).exists();
-    match (device, there) {
-        (_, false) => format!("missing: there is no {}", device.sign()),
-        (Device::Nvidia, true) => {
-            let text = std::fs::read_to_string(device.sign()).unwrap_or_default();
-            text.lines().next().unwrap_or("NVIDIA's kernel driver is there").to_owned()
-        }
-        (Device::Amd, true) => {
-            let targets = gfx_targets("/sys/class/kfd/kfd/topology/nodes".into());
-            let rocm = folders("/opt", "rocm").join(", ");
-            format!("AMD: {}; ROCm of the system: {}", or_none(&targets.join(", ")), or_none(&rocm))
-        }
-    }
-}
-
-fn or_none(text: &str) -> &str {
-    if text.is_empty() { "none" } else { text }
-}
-
-/// `gfx1100` for `gfx_target_version 110000`; processors have 0 and are left out.
-fn gfx_targets(nodes: &Utf8Path) -> Vec<String> {
-    let entries = nodes.read_dir_utf8().into_iter().flatten().flatten();
-    let texts = entries.filter_map(|e| std::fs::read_to_string(e.path().join("properties")).ok());
-    let mut targets: Vec<String> = texts.filter_map(|text| gfx_target(&text)).collect();
-    targets.sort();
-    targets
-}
-
-/// The number is major * 10000 + minor * 100 + stepping; the name has the latter two in hexadecimal.
-fn gfx_target(properties: &str) -> Option<String> {
-    let line = properties.lines().find_map(|l| l.strip_prefix("gfx_target_version "))?;
-    let version: u32 = line.trim().parse().ok().filter(|v| *v > 0)?;
-    Some(format!("gfx{}{:x}{:x}", version / 10_000, version / 100 % 100, version % 100))
-}
-
-fn folders(base: &str, beginning: &str) -> Vec<String> {
-    let entries = Utf8Path::new(base).read_dir_utf8().into_iter().flatten().flatten();
-    let mut names: Vec<String> =
-        entries.filter(|e| e.file_name().starts_with(beginning)).map(|e| e.path().to_string()).collect();
-    names.sort();
-    names
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn gfx_targets_are_named_as_the_compiler_names_them() {
-        // `gfx_target_version` as the kernel's driver documents it; 110000 is the W7900's.
-        assert_eq!(gfx_target("cpu_cores_count 0\ngfx_target_version 110000\n").as_deref(), Some("gfx1100"));
-        assert_eq!(gfx_target("gfx_target_version 90010\n").as_deref(), Some("gfx90a"));
-        assert_eq!(gfx_target("gfx_target_version 0\n"), None);
-        assert_eq!(gfx_target(""), None);
-    }
 
     #[test]
     #[cfg(target_env = "gnu")]

@@ -92,6 +92,21 @@ pub enum RecipeError {
         /// Why the lock has no hash.
         reason: String,
     },
+    /// The lock's wheel is not one for what the recipe says.
+    #[error(
+        "recipe `{recipe}`: {filename} of lock.json does not fit Python {python} on {platform}, for which the recipe wants it; \
+         correct `python` and `platform` there, or remove the entry from the lock and let `ort-qualify recipe lock` look again"
+    )]
+    Misfit {
+        /// Which recipe.
+        recipe: String,
+        /// The wheel.
+        filename: String,
+        /// The Python that the recipe says.
+        python: String,
+        /// The platform that the recipe says.
+        platform: String,
+    },
     /// None of the C++ runtimes loads on this machine.
     #[error(
         "recipe `{recipe}` needs a newer C++ runtime, and none of its overlays loads here: {needs}, and this machine has \

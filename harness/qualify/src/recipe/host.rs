@@ -25,7 +25,7 @@ pub enum HostMismatch {
         sign: &'static str,
     },
     /// A C library older than the recipe's libraries need.
-    #[error("recipe `{recipe}` needs glibc {wanted} or newer, and this machine has {}.{}", found.0, found.1)]
+    #[error("recipe `{recipe}` needs glibc {wanted} or newer (symbols of GLIBC_{wanted}), and this machine has {}.{}", found.0, found.1)]
     Glibc {
         /// Which recipe.
         recipe: String,
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(recipe.check_against("x86_64-linux", Some((2, 28))), Ok(()));
         assert_eq!(recipe.check_against("x86_64-linux", None), Ok(()));
         let told = recipe.check_against("x86_64-linux", Some((2, 17))).unwrap_err().to_string();
-        assert_eq!(told, "recipe `cpu` needs glibc 2.28 or newer, and this machine has 2.17");
+        assert_eq!(told, "recipe `cpu` needs glibc 2.28 or newer (symbols of GLIBC_2.28), and this machine has 2.17");
         let told = recipe.check_against("aarch64-linux", Some((2, 36))).unwrap_err().to_string();
         assert_eq!(told, "recipe `cpu` is for x86_64-linux, and this machine is aarch64-linux");
     }

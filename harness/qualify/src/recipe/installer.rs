@@ -88,14 +88,8 @@ impl Installer {
             if Format::of(&pinned.filename) != Ok(Format::Wheel) {
                 continue;
             }
-            let (Some(python), Some(platform)) = (&wanted.python, &wanted.platform) else {
-                return Err(RealiseError::Package {
-                    recipe: resolved.recipe.name.clone(),
-                    artifact: format!("{} {}", pinned.name, pinned.version),
-                    filename: pinned.filename.clone(),
-                    problem: "it is a wheel, and the recipe does not say `python` and `platform` for it".to_owned(),
-                });
-            };
+            // A wheel's tags were held against these when the recipe was resolved.
+            let (Some(python), Some(platform)) = (&wanted.python, &wanted.platform) else { continue };
             runs.entry((python, platform)).or_default().push_str(&requirement(pinned));
         }
         for ((python, platform), lines) in runs {

@@ -5,6 +5,8 @@
 //! Fetching and unpacking wheels is uv's work ([`installer`]); packages of other kinds are fetched by [`fetch`] and unpacked by
 //! [`package`]. The rest decides what, checks it and keeps it.
 
+mod accelerator;
+mod cache;
 mod cause;
 mod check;
 mod container;
@@ -32,6 +34,7 @@ mod store;
 mod tree;
 mod wheel;
 
+pub use accelerator::devices;
 pub use cause::Cause;
 pub use container::{Container, Program};
 pub use description::{

@@ -1,10 +1,10 @@
 //! A recipe realised on disk: where its files are, what environment they want, and whether they are still the same.
 
 use super::description::PREFIX_VARIABLE;
-use super::owner::Owners;
+use super::owner::{Owners, normal};
 use super::python::{Environment, is_interpreter};
 use super::tree::{self, TreeFile, What};
-use super::{Append, Kind, Options, Pinned, Progress, Provider, RealiseError, RecipeError, Resolved};
+use super::{Append, Kind, Options, Pinned, Progress, Provider, RealiseError, RecipeError, Resolved, cache};
 use crate::{atomic, digest, nearest};
 use camino::{Utf8Path, Utf8PathBuf};
 use rayon::prelude::*;
@@ -207,17 +207,13 @@ impl Prefix {
         container.map_or_else(Vec::new, |container| container.words(&[folders, &[store]].concat()))
     }
 
-    /// Those of the caller's variables that a worker must not inherit.
+    /// Those of the caller's variables that a worker must not inherit: the recipe's, those by which compiled models would be
+    /// reused, and those by which a Python environment would be left.
     pub fn unset(&self, inherited: impl Iterator<Item = String>) -> Vec<String> {
-        let python = |name: &str| self.python.is_some() && ["PYTHONHOME", "PYTHONPATH"].contains(&name);
-        let unwanted = |name: &String| {
-            python(name)
-                || self.resolved.recipe.unset.iter().any(|pattern| match pattern.strip_suffix('*') {
-                    Some(beginning) => name.starts_with(beginning),
-                    None => name == pattern,
-                })
-        };
-        inherited.filter(unwanted).collect()
+        let python: &[&str] = if self.python.is_some() { &["PYTHONHOME", "PYTHONPATH"] } else { &[] };
+        let own = self.resolved.recipe.unset.iter().map(String::as_str);
+        let patterns: Vec<&str> = own.chain(cache::VARIABLES).chain(python.iter().copied()).collect();
+        inherited.filter(|name| patterns.iter().any(|pattern| cache::fits(pattern, name))).collect()
     }
 
     /// Libraries that the host may have, as globs of file names.
@@ -233,6 +229,11 @@ impl Prefix {
     /// The directory of files to read (data only).
     pub fn data(&self) -> Result<Utf8PathBuf, RecipeError> {
         self.of_kind(Kind::Data, self.resolved.recipe.data.as_ref()).map(|data| self.tree().join(&data.path))
+    }
+
+    /// The pin of this name, however it is written.
+    pub fn artifact(&self, name: &str) -> Option<&Pinned> {
+        self.resolved.artifacts.iter().find(|pinned| normal(&pinned.name) == normal(name))
     }
 
     /// Size of all installed files in bytes.

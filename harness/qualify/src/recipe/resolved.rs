@@ -1,6 +1,7 @@
 //! A recipe together with the files that its artifacts are.
 
-use super::{Artifact, Lock, Overlay, Recipe, RecipeError, host};
+use super::package::Format;
+use super::{Artifact, Lock, Overlay, Recipe, RecipeError, host, wheel};
 use crate::digest;
 use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
@@ -93,6 +94,17 @@ impl Recipe {
             });
         }
         let artifacts = locked.into_iter().flatten().map(|a| self.pin(a)).collect::<Result<Vec<_>, _>>()?;
+        for (wanted, pinned) in std::iter::zip(&self.artifact, &artifacts) {
+            if Format::of(&pinned.filename) == Ok(Format::Wheel) && wheel::rank(&pinned.filename, wanted).is_none() {
+                let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
+                return Err(RecipeError::Misfit {
+                    recipe: self.name.clone(),
+                    filename: pinned.filename.clone(),
+                    python: text(&wanted.python),
+                    platform: text(&wanted.platform),
+                });
+            }
+        }
         let key = key(self, &artifacts);
         Ok(Resolved { recipe: self.clone(), artifacts, key })
     }
@@ -194,6 +206,16 @@ mod tests {
             "{told}"
         );
         assert!(told.contains("libstdcxx 15.3.0-h934c35e_7 needs glibc 2.17") && told.contains("has 2.12"), "{told}");
+    }
+
+    #[test]
+    fn a_wheel_for_another_python_or_platform_is_refused_by_its_name() {
+        let (mut recipe, lock) = project();
+        recipe.artifact[0].platform = Some("aarch64-manylinux_2_28".into());
+        let told = recipe.resolve(&lock).unwrap_err().to_string();
+        assert!(told.contains("onnxruntime-1.32.0-cp312-cp312-") && told.contains("aarch64-manylinux_2_28"), "{told}");
+        (recipe.artifact[0].platform, recipe.artifact[0].python) = (None, None);
+        assert!(matches!(recipe.resolve(&lock), Err(RecipeError::Misfit { .. })));
     }
 
     #[test]

@@ -37,6 +37,10 @@ fn platform_rank(tag: &str, wanted: &str) -> Option<u32> {
         return Some(0);
     }
     let (arch, wanted) = wanted.split_once('-')?;
+    // Says nothing of glibc: what vendors build for their own users.
+    if tag.strip_prefix("linux_") == Some(arch) {
+        return Some(0);
+    }
     let (minor, wanted) = (glibc_minor(tag.strip_suffix(arch)?.strip_suffix('_')?)?, glibc_minor(wanted)?);
     (minor <= wanted).then_some(minor)
 }
@@ -85,6 +89,11 @@ mod tests {
         assert_eq!(best("x86_64-manylinux_2_35"), Some(wheels[2]));
         assert_eq!(best("x86_64-manylinux_2_17"), Some(wheels[0]));
         assert_eq!(best("aarch64-manylinux_2_28"), Some(wheels[3]));
+        assert!(
+            rank("x-1-cp312-cp312-linux_x86_64.whl", &wanted("x86_64-manylinux_2_28"))
+                < rank(wheels[1], &wanted("x86_64-manylinux_2_28"))
+        );
+        assert!(rank("x-1-cp312-cp312-linux_aarch64.whl", &wanted("x86_64-manylinux_2_28")).is_none());
         let fits = |w: &str| rank(w, &wanted("x86_64-manylinux_2_28")).is_some();
         assert_eq!(wheels.map(fits), [true, true, false, false, false, false, true, true, true, false]);
         assert!(rank("x.tar.gz", &wanted("x86_64-manylinux_2_28")).is_none());

@@ -178,11 +178,9 @@ impl Qualification {
 
     /// Why a case cannot run on this machine, if it cannot.
     pub fn skip_reason(&self, case: &Case) -> Option<String> {
-        let recipe = &self.resolved.recipe;
-        let unfit = recipe.unfit.iter().find(|unfit| case.tags.contains(&unfit.tag));
-        let unfit = unfit.map(|u| format!("recipe `{}` is declared unfit for `{}`: {}", recipe.name, u.tag, u.reason));
         let host = self.host.as_ref().map(ToString::to_string);
-        host.or(unfit).or_else(|| skip_reason(case, self.settings.bundles.as_deref()))
+        host.or_else(|| unfit(&self.resolved.recipe, case))
+            .or_else(|| skip_reason(case, self.settings.bundles.as_deref()))
     }
 
     /// Qualifies one case: runs it in `seat`'s worker or in one of its own, judges it, writes its evidence.
@@ -304,6 +302,12 @@ impl Qualification {
             fault: self.settings.fault,
         })
     }
+}
+
+/// Why a recipe is declared unfit for a case, if it is.
+pub fn unfit(recipe: &Recipe, case: &Case) -> Option<String> {
+    let unfit = recipe.unfit.iter().find(|unfit| case.tags.contains(&unfit.tag))?;
+    Some(format!("recipe `{}` is declared unfit for `{}`: {}", recipe.name, unfit.tag, unfit.reason))
 }
 
 /// Why a case cannot run where `bundles` is the folder of external bundles, if it cannot.

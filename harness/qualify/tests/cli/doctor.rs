@@ -35,6 +35,7 @@ fn the_migraphx_provider_needs_what_a_machine_without_rocm_lacks() {
     assert_eq!(said.code, 1, "{}{}", said.stdout, said.stderr);
     let wanted = "missing: libmigraphx_c.so.3: needed by libonnxruntime_providers_migraphx.so";
     assert!(said.stdout.contains(wanted), "{}", said.stdout);
+    assert!(said.stdout.contains("it is AMD's MIGraphX, a native prerequisite"), "{}", said.stdout);
     overlaid(&project);
 }
 

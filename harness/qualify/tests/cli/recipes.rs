@@ -52,11 +52,13 @@ fn a_shell_has_a_workers_variables_added_to_and_taken_from() {
     let rest = "unset = [\"ORT_TEST_*\"]\n[append.PASSES]\nvalue = \"mine\"\nseparator = \",\"\n[env]\nHOME_OF = \"${PREFIX}/x\"\n";
     child(&project, "child", rest);
     let mut command = project.command(&["recipe", "shell", "child", "--", "env"]);
-    let output = command.env("PASSES", "theirs").env("ORT_TEST_STRAY", "1").output().unwrap();
+    let strays = [("ORT_TEST_STRAY", "1"), ("ORT_MIGRAPHX_MODEL_CACHE_PATH", "/compiled/by/another")];
+    let output = command.env("PASSES", "theirs").envs(strays).output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     let has = |line: &str| said.lines().any(|l| l == line);
     assert!(has("PASSES=theirs,mine") && has("ORT_QUALIFY_RECIPE=child"), "{said}");
     assert!(said.contains("/tree/x\n") && !said.contains("ORT_TEST_STRAY"), "{said}");
+    assert!(!said.contains("/compiled/by/another"), "a compiled model of another recipe could be reused: {said}");
     assert_eq!(project.say(&["recipe", "shell", "child", "--", "/absent"]).code, 2);
 }
 
@@ -67,6 +69,8 @@ fn cases_are_skipped_where_the_accelerator_is_missing_or_the_recipe_declared_unf
     let run = project.run(&["--recipe", "child"]);
     assert_eq!((run.code, run.verdict("sdpa_fp32/plain").0.as_str()), (2, "skipped"), "nothing was run");
     assert!(run.verdict("sdpa_fp32/plain").1.contains("unfit for `hashing`: its users say so"), "{}", run.json);
+    let listed = project.say(&["list", "--recipe", "child"]);
+    assert!(listed.stdout.contains("skipped here: recipe `child` is declared unfit for"), "{}", listed.stdout);
     if !std::path::Path::new("/dev/kfd").exists() {
         child(&project, "other", "[host]\ndevice = \"amd\"\n");
         let run = project.run(&["--recipe", "other"]);
