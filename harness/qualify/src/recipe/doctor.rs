@@ -32,7 +32,7 @@ impl Prefix {
     pub fn diagnose(&self, search: &[Utf8PathBuf]) -> Diagnosis {
         let mut own: HashMap<String, Library> = HashMap::new();
         let mut brought_by: HashMap<&str, &str> = HashMap::new();
-        for file in &self.files {
+        for file in self.files.iter().filter(|f| !self.is_of_another_provider(&f.path)) {
             let path = self.tree().join(&file.path);
             if let (Some(name), Some(library)) = (file.path.file_name(), Library::read(&path)) {
                 own.insert(name.to_owned(), library);
@@ -80,6 +80,15 @@ impl Prefix {
         let device = self.resolved.recipe.host.as_ref().and_then(|h| h.device).map(accelerator::describe);
         let supplied = supplied.into_values().collect();
         Diagnosis { recipe: self.recipe().to_owned(), from_host, supplied, missing, device }
+    }
+}
+
+impl Prefix {
+    /// Is it ONNX Runtime's library of a provider that the recipe does not ask for? Such are never loaded, whatever they need.
+    fn is_of_another_provider(&self, path: &Utf8Path) -> bool {
+        let Some(provider) = &self.resolved.recipe.provider else { return false };
+        let name = path.file_name().and_then(|n| n.strip_prefix("libonnxruntime_providers_")).unwrap_or_default();
+        name.strip_suffix(".so").is_some_and(|name| name != "shared" && name != provider.name)
     }
 }
 

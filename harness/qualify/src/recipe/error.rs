@@ -265,6 +265,18 @@ pub enum RealiseError {
         /// Why not, and what to do.
         problem: String,
     },
+    /// No interpreter of the version that an environment is for.
+    #[error(
+        "recipe `{recipe}` needs a Python {version}, and uv neither found one nor could fetch one. Install it, or `uv python install {version}` where there is a network. uv said:\n{said}"
+    )]
+    NoPython {
+        /// Which recipe.
+        recipe: String,
+        /// Which version.
+        version: String,
+        /// uv's last lines.
+        said: String,
+    },
     /// A Python interpreter does not work.
     #[error("recipe `{recipe}`: the interpreter {program} does not say what it is: {said}")]
     Interpreter {
@@ -324,6 +336,7 @@ impl RealiseError {
             | Self::Unreachable { .. }
             | Self::Container { .. }
             | Self::Interpreter { .. }
+            | Self::NoPython { .. }
             | Self::Host(_)
             | Self::NoPlace(_)
             | Self::Disk { .. }

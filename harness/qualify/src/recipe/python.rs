@@ -3,7 +3,7 @@
 //! Inside an image they are made by uv too, for the image's own Python, and a `.pth` file lets them see the image's packages.
 
 use super::installer::{self, Installer};
-use super::{Options, RealiseError, Resolved, index};
+use super::{Cause, Options, RealiseError, Resolved, index};
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -145,7 +145,13 @@ impl Place<'_> {
         let index = index::from_pip(self.options);
         let variables: Vec<(&str, &str)> = index.iter().map(|index| ("UV_DEFAULT_INDEX", index.as_str())).collect();
         let words = [&[uv.program.as_str()], words, &["--no-progress", "--color", "never"], offline].concat();
-        uv.installer.judge(self.resolved, self.run(&words, &variables)).map(drop)
+        uv.installer.judge(self.resolved, self.run(&words, &variables)).map(drop).map_err(|e| match e {
+            RealiseError::Installer { recipe, cause: Cause::NoPython, said, .. } => {
+                let version = self.resolved.recipe.python.as_ref().map(|p| p.version.clone()).unwrap_or_default();
+                RealiseError::NoPython { recipe, version, said }
+            }
+            other => other,
+        })
     }
 
     fn tell(&self, python: &Utf8Path) -> Result<Told, RealiseError> {

@@ -11,6 +11,23 @@ fn nothing_is_missing_for_the_cpu_recipe_and_the_machines_share_is_named() {
     assert!(said.stdout.ends_with("cpu: nothing is missing\n"), "{}", said.stdout);
 }
 
+#[test]
+fn libraries_of_providers_that_are_not_asked_for_are_not_missed() {
+    if std::path::Path::new("/proc/driver/nvidia/version").exists() {
+        eprintln!("not available: this machine has what the provider needs");
+        return;
+    }
+    let said = Project::plain("").say(&["recipe", "doctor", "cuda-host"]);
+    assert!(
+        said.code == 1 && said.stdout.contains("missing: libcuda.so.1: needed by"),
+        "{}{}",
+        said.stdout,
+        said.stderr
+    );
+    assert!(said.stdout.contains("accelerator: missing: there is no /proc/driver/nvidia/version"), "{}", said.stdout);
+    assert!(!said.stdout.contains("libnvinfer"), "TensorRT is another provider: {}", said.stdout);
+}
+
 /// The build of that name on the user's index is a third party's: only what its libraries need is of interest here.
 #[test]
 fn the_migraphx_provider_needs_what_a_machine_without_rocm_lacks() {
@@ -36,6 +53,9 @@ fn the_migraphx_provider_needs_what_a_machine_without_rocm_lacks() {
     let wanted = "missing: libmigraphx_c.so.3: needed by libonnxruntime_providers_migraphx.so";
     assert!(said.stdout.contains(wanted), "{}", said.stdout);
     assert!(said.stdout.contains("it is AMD's MIGraphX, a native prerequisite"), "{}", said.stdout);
+    let (verdict, reasons) = project.run(&["--recipe", "third-party"]).verdict("sdpa_fp32/plain");
+    let wanted = "libmigraphx_c.so.3: cannot open shared object file";
+    assert!(verdict == "fail@session" && reasons.contains(wanted), "{verdict}: {reasons}");
     overlaid(&project);
 }
 

@@ -81,6 +81,18 @@ fn an_environment_that_lacks_a_package_or_is_for_another_python_is_refused() {
     assert!(said.stderr.contains("`coloredlogs` must be a wheel for Python 2.0"), "{}", said.stderr);
 }
 
+#[test]
+fn an_environment_for_a_python_that_is_not_there_says_which() {
+    let project = Project::plain("");
+    environment(&project, &[("coloredlogs", "15.0.1"), ("humanfriendly", "10.0")]);
+    let text = fs::read_to_string(project.root.join("env-recipes/test.toml")).unwrap();
+    let text = text.replace(&format!("{:?}", python_here()), "\"3.99\"");
+    fs::write(project.root.join("env-recipes/test.toml"), text).unwrap();
+    let mut command = project.command(&["recipe", "realise", "test", "--store", "store"]);
+    let said: Said = command.env("UV_PYTHON_DOWNLOADS", "never").output().unwrap().into();
+    assert!(said.code == 3 && said.stderr.contains("recipe `test` needs a Python 3.99, and uv"), "{}", said.stderr);
+}
+
 /// The first users' recipe with what can be had here: pypi's ONNX Runtime of that version, and the Python at hand. Gives the
 /// folder of the stand-in.
 fn image(project: &Project) -> Utf8PathBuf {
