@@ -113,10 +113,12 @@ pub(super) fn curl(options: &Options, url: &str, size: Option<u64>, folder: &Utf
     // No larger than it may be: what serves it is not trusted with the disk.
     let most = size.map(|bytes| ["--max-filesize".to_owned(), bytes.to_string()]);
     let most = most.iter().flatten();
+    // No step down to plain HTTP on the way.
+    let scheme = if url.starts_with("https://") { "=https" } else { "=http" };
     let ran = run(options, |shell| {
         cmd!(
             shell,
-            "curl --fail --silent --show-error --location --proto =http,https --retry 2 {most...} --output {file} -- {url}"
+            "curl --fail --silent --show-error --location --proto {scheme} --retry 2 {most...} --output {file} -- {url}"
         )
     })?;
     // Numbers: curl(1), "EXIT CODES".

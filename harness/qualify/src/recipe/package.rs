@@ -45,13 +45,15 @@ pub(super) fn install(
         let path = path.to_owned();
         move |why| RealiseError::Disk { action, path, why }
     };
-    fs::create_dir(scratch).map_err(disk("create", scratch))?;
-    unpack(file, scratch, &pinned.filename).map_err(|e| RealiseError::Package {
+    let fail = |problem: String| RealiseError::Package {
         recipe: recipe.to_owned(),
         artifact: format!("{} {}", pinned.name, pinned.version),
         filename: pinned.filename.clone(),
-        problem: e.to_string(),
-    })?;
+        problem,
+    };
+    fs::create_dir(scratch).map_err(disk("create", scratch))?;
+    fs::create_dir_all(tree).map_err(disk("create", tree))?;
+    unpack(file, scratch, &pinned.filename).map_err(|e| fail(e.to_string()))?;
     for found in tree::walk(scratch).map_err(disk("list", scratch))? {
         let (from, to) = (scratch.join(&found.path), tree.join(&found.path));
         if to.symlink_metadata().is_ok() && !same(&from, &to, &found.what).map_err(disk("compare", &to))? {
@@ -63,6 +65,14 @@ pub(super) fn install(
             });
         }
         let folder = to.parent().unwrap_or(tree);
+        // A link of another package may stand where a folder was to be.
+        let there = folder.ancestors().find(|f| f.exists()).unwrap_or(tree);
+        if !tree::is_below(tree, there).map_err(disk("look at", there))? {
+            return Err(fail(format!(
+                "`{}` would lie outside the prefix, behind a link of another artifact",
+                found.path
+            )));
+        }
         fs::create_dir_all(folder).map_err(disk("create", folder))?;
         fs::rename(&from, &to).map_err(disk("move into", &to))?;
         if owners.of(&found.path).is_none() {

@@ -100,7 +100,7 @@ pub(super) fn record(
     for Found { path, what, .. } in &found {
         match what {
             What::Odd => return Err(io::Error::other(format!("`{path}` is neither a file nor a directory"))),
-            What::Link(target) if leaves(path, target) && !may_leave(path) => {
+            What::Link(target) if !may_leave(path) && (leaves(path, target) || !is_below(root, &root.join(path))?) => {
                 return Err(io::Error::other(format!("`{path}` is a link to `{target}`, which is not below it")));
             }
             _ => {}
@@ -122,6 +122,16 @@ pub(super) fn record(
         .collect();
     bar.finish_and_clear();
     files
+}
+
+/// Does a path end below `root` when all links are followed? One that ends nowhere leads nowhere.
+pub(super) fn is_below(root: &Utf8Path, path: &Utf8Path) -> io::Result<bool> {
+    let root = root.canonicalize()?;
+    match path.canonicalize() {
+        Ok(end) => Ok(end.starts_with(root)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(e) => Err(e),
+    }
 }
 
 /// Does a link at `path` with this target name something outside the root? Judged by the names alone.
@@ -178,5 +188,13 @@ mod tests {
         std::os::unix::fs::symlink("../b", root.join("b")).unwrap();
         let told = recorded().unwrap_err().to_string();
         assert_eq!(told, "`b` is a link to `../b`, which is not below it");
+        // By the names alone this one stays: but `e/f/d` is `top`, and what is above that is not below the root.
+        std::fs::remove_file(root.join("b")).unwrap();
+        std::fs::create_dir_all(root.join("e/f")).unwrap();
+        std::fs::create_dir(root.join("top")).unwrap();
+        std::os::unix::fs::symlink("../../top", root.join("e/f/d")).unwrap();
+        assert!(recorded().is_ok());
+        std::os::unix::fs::symlink("e/f/d/../..", root.join("b")).unwrap();
+        assert_eq!(recorded().unwrap_err().to_string(), "`b` is a link to `e/f/d/../..`, which is not below it");
     }
 }

@@ -205,3 +205,21 @@ fn a_machine_on_which_no_overlay_loads_is_told_every_version() {
     let shown = project.say(&["recipe", "show", "migraphx"]);
     assert!(shown.stdout.contains("overlay  libstdc++6 12.2.0-14+deb12u1 on glibc 9.8 or newer"), "{}", shown.stdout);
 }
+
+#[test]
+fn a_package_that_writes_through_another_ones_links_out_of_the_prefix_is_refused() {
+    // By their names alone all links stay inside: what `d` leads to is above what it seems to be.
+    let first = conda(&[("share/x", "x"), ("top/x", "x"), ("e/f/d", "-> ../../top"), ("out", "-> e/f/d/../..")]);
+    let second = conda(&[("out/new/planted", "outside")]);
+    let server = Server::new([("/a.conda", first.clone()), ("/b.conda", second.clone())]);
+    let project = Project::plain("");
+    let index = &server.address;
+    let pins = [
+        Pin { name: "a", index, path: "a.conda", bytes: &first },
+        Pin { name: "b", index, path: "b.conda", bytes: &second },
+    ];
+    pin(&project, &pins);
+    let said = project.say(&["recipe", "realise", "test", "--store", "store"]);
+    let wanted = "`out/new/planted` would lie outside the prefix, behind a link of another artifact";
+    assert!(said.code == 2 && said.stderr.contains(wanted), "{}", said.stderr);
+}
