@@ -96,7 +96,7 @@ impl<const N: usize> From<[i64; N]> for Attribute {
 }
 
 impl Attribute {
-    fn into_proto(self, name: &str) -> AttributeProto {
+    pub(crate) fn into_proto(self, name: &str) -> AttributeProto {
         let named = |r#type: AttributeType| AttributeProto {
             name: Some(name.to_owned()),
             r#type: Some(r#type as i32),

@@ -77,10 +77,27 @@ pub enum ModelError {
         /// What was seen.
         problem: String,
     },
-    /// A tensor to be exposed that the main graph does not have.
+    /// A cut that leaves out what it needs.
     #[error(
-        "the graph has no tensor `{name}`{hint}; only tensors of the main graph can be exposed, not those of subgraphs"
+        "`{to}` cannot be computed from the tensors given: it also needs `{missing}`; name those with --from too, or none \
+         to begin at the model's inputs"
     )]
+    Cut {
+        /// The wanted tensors.
+        to: String,
+        /// What is missing.
+        missing: String,
+    },
+    /// A file that cannot be written.
+    #[error("{path}: cannot be written: {source}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A tensor to be exposed that the main graph does not have.
+    #[error("the main graph has no tensor `{name}`{hint}; tensors of subgraphs cannot be named")]
     UnknownTensor {
         /// The wanted name.
         name: String,

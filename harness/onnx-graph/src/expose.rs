@@ -13,11 +13,7 @@ impl Model {
     /// The outputs carry a type where the model states one. On an error the model is unchanged.
     pub fn expose_outputs(&mut self, tensors: &[String]) -> Result<(), ModelError> {
         let graph = self.graph();
-        let known: HashSet<&str> = (graph.input.iter().map(ValueInfoProto::name))
-            .chain(walk::initialiser_names(graph))
-            .chain(graph.node.iter().flat_map(|n| n.output.iter().map(String::as_str)))
-            .filter(|name| !name.is_empty())
-            .collect();
+        let known = known(graph);
         let mut outputs: HashSet<&str> = graph.output.iter().map(ValueInfoProto::name).collect();
         let mut added = Vec::new();
         for name in tensors {
@@ -33,6 +29,15 @@ impl Model {
         }
         Ok(())
     }
+}
+
+/// The tensors of the main graph.
+pub(crate) fn known(graph: &GraphProto) -> HashSet<&str> {
+    (graph.input.iter().map(ValueInfoProto::name))
+        .chain(walk::initialiser_names(graph))
+        .chain(graph.node.iter().flat_map(|n| n.output.iter().map(String::as_str)))
+        .filter(|name| !name.is_empty())
+        .collect()
 }
 
 /// What the graph states of a tensor: its type if it is an input, an initialiser or annotated, else only the name.
@@ -51,7 +56,7 @@ fn stated(graph: &GraphProto, name: &str) -> ValueInfoProto {
 }
 
 /// ` (did you mean `X`?)` with the most alike name, or nothing when none is alike.
-fn hint(name: &str, known: &HashSet<&str>) -> String {
+pub(crate) fn hint(name: &str, known: &HashSet<&str>) -> String {
     let alike = known.iter().map(|k| (strsim::jaro_winkler(name, k), k)).filter(|(likeness, _)| *likeness > 0.7);
     // By name among equals, so that the message is the same each time.
     let nearest = alike.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(a.1)));

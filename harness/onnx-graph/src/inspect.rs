@@ -122,6 +122,13 @@ pub(crate) fn tensor_info(name: &str, dtype: DataType, shape: &[Dim]) -> ValueIn
     ValueInfoProto { name: Some(name.to_owned()), r#type: Some(r#type), ..ValueInfoProto::default() }
 }
 
+/// The message that states a tensor's name and type, of whatever rank.
+pub(crate) fn tensor_info_unranked(name: &str, dtype: DataType) -> ValueInfoProto {
+    let tensor = type_proto::Tensor { elem_type: Some(dtype as i32), shape: None };
+    let r#type = TypeProto { value: Some(type_proto::Value::TensorType(tensor)), denotation: None };
+    ValueInfoProto { name: Some(name.to_owned()), r#type: Some(r#type), ..ValueInfoProto::default() }
+}
+
 /// One node of the main graph.
 #[derive(Clone, Copy, Debug)]
 pub struct Node<'a> {

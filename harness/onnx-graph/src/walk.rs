@@ -15,7 +15,7 @@ pub(crate) fn initialiser_names(graph: &GraphProto) -> impl Iterator<Item = &str
 }
 
 /// The graphs that a node holds in its attributes.
-fn subgraphs(node: &NodeProto) -> impl Iterator<Item = &GraphProto> {
+pub(crate) fn subgraphs(node: &NodeProto) -> impl Iterator<Item = &GraphProto> {
     node.attribute.iter().flat_map(|a| a.g.iter().chain(&a.graphs))
 }
 
@@ -75,5 +75,18 @@ pub(crate) fn captures<'a>(node: &'a NodeProto, found: &mut BTreeSet<&'a str>) {
             captures(inner, &mut read);
         }
         found.extend(read.into_iter().filter(|name| !name.is_empty() && !own.contains(name)));
+    }
+}
+
+/// As [`every_tensor`] for one graph and its subgraphs, to be changed.
+pub(crate) fn every_tensor_mut(graph: &mut GraphProto, visit: &mut dyn FnMut(&mut TensorProto)) {
+    graph.initializer.iter_mut().for_each(&mut *visit);
+    for node in &mut graph.node {
+        for attribute in &mut node.attribute {
+            attribute.t.iter_mut().chain(&mut attribute.tensors).for_each(&mut *visit);
+            for inner in attribute.g.iter_mut().chain(&mut attribute.graphs) {
+                every_tensor_mut(inner, visit);
+            }
+        }
     }
 }
