@@ -8,6 +8,7 @@ pub mod case;
 pub mod cli;
 pub mod digest;
 pub mod evidence;
+pub mod graph;
 pub mod nearest;
 pub mod observation;
 pub mod recipe;

@@ -2,6 +2,7 @@
 
 mod audit;
 mod bundle;
+mod graph;
 mod limits;
 mod list;
 mod print;
@@ -57,6 +58,9 @@ enum Verb {
     /// Models with reference inputs and outputs.
     #[command(subcommand)]
     Bundle(bundle::Command),
+    /// Models' graphs: what is in them, known hazards, rewrites with proof, parts, faults.
+    #[command(subcommand)]
+    Graph(graph::Command),
     /// Serve cases on standard input (started by `run`).
     #[command(hide = true)]
     Worker {
@@ -103,6 +107,10 @@ pub fn main() -> ExitCode {
         Verb::Recipe(command) => root().and_then(|root| recipe::run(&command, &root, store, *offline, *json)),
         Verb::Audit(args) => root().and_then(|root| audit::audit(&args, &root, store, *json)),
         Verb::Bundle(command) => bundle::run(&command, *json),
+        Verb::Graph(command) => {
+            let around = graph::Surroundings { root: &root, json: *json };
+            graph::run(&command, &around)
+        }
     };
     outcome.unwrap_or_else(|failure| {
         eprintln!("error: {}", paragraph(&failure.error));

@@ -1,0 +1,7 @@
+//! The graph toolkit on real libraries: what a stack makes of a model's graph, proofs of rewrites, bisection, reduction.
+//!
+//! The graph itself is [`onnx_graph`]'s; this module brings recipes, workers and bundles to it.
+
+mod target;
+
+pub use target::target;
