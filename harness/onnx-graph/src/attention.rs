@@ -1,4 +1,4 @@
-//! Where a graph computes attention: as one operator, or taken apart into MatMul, Softmax and MatMul.
+//! Where a graph computes attention: as one operator, or taken apart into `MatMul`, Softmax and `MatMul`.
 
 use crate::proto::NodeProto;
 use crate::view::{View, is, node_label};
@@ -8,7 +8,7 @@ use std::fmt;
 /// The forms that attention comes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Form {
-    /// MatMul, pointwise operators, Softmax, a guard perhaps, MatMul.
+    /// `MatMul`, pointwise operators, Softmax, a guard perhaps, `MatMul`.
     Decomposed,
     /// ONNX's own `Attention`, from opset 23 on.
     Attention,

@@ -116,7 +116,7 @@ pub(crate) fn fold(
         "Cast" => cast(&input(0)?, DataType::from_onnx(i32::try_from(int(node, "to", 0)).ok()?)?),
         "Gather" => gather(&input(0)?, &input(1)?, int(node, "axis", 0)),
         "Slice" => slice(&input(0)?, &input(1)?, &input(2)?, given(node, 3, &input)?, given(node, 4, &input)?),
-        "Concat" => concat((0..node.input.len()).map(input).collect::<Option<Vec<_>>>()?, int(node, "axis", 0)),
+        "Concat" => concat(&(0..node.input.len()).map(input).collect::<Option<Vec<_>>>()?, int(node, "axis", 0)),
         "Unsqueeze" | "Squeeze" => {
             let axes = match given(node, 1, &input)? {
                 Some(axes) => axes.ints()?,
@@ -224,7 +224,7 @@ fn slice(data: &Small, starts: &Small, ends: &Small, axes: Option<Small>, steps:
     })
 }
 
-fn concat(parts: Vec<Small>, axis: i64) -> Option<Small> {
+fn concat(parts: &[Small], axis: i64) -> Option<Small> {
     let first = parts.first()?.clone();
     let axis = Axis(view::axis(axis, first.rank())?);
     let same = parts.iter().all(|p| p.dtype == first.dtype);
@@ -372,6 +372,7 @@ fn binary(node: &NodeProto, a: &Small, b: &Small) -> Option<Small> {
                 _ => i64::from(x > y),
             })?)
         }
+        #[allow(clippy::float_cmp)] // ONNX's own Equal
         (Values::Float(x), Values::Float(y)) if compares => Values::Int(zip(x, y, |x, y| match op {
             "Equal" => i64::from(x == y),
             "Less" => i64::from(x < y),

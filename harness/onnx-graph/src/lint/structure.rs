@@ -12,21 +12,18 @@ use std::path::Path;
 pub(super) fn look(model: &Model, view: &View<'_>, dir: Option<&Path>, found: &mut Findings) {
     let graph = view.graph;
     let label = |index: usize| node_label(&graph.node[index]);
-    match view.topological() {
-        Err(waiting) => {
-            found.add("cycle", Severity::Error, "", waiting.into_iter().map(label).collect());
-        }
-        Ok(_) => {
-            let mut made: HashSet<&str> = HashSet::new();
-            let late = graph.node.iter().filter(|node| {
-                let mut needs: BTreeSet<&str> = node.input.iter().map(String::as_str).collect();
-                walk::captures(node, &mut needs);
-                let early = needs.iter().any(|n| view.producer(n).is_some() && !made.contains(n));
-                made.extend(node.output.iter().map(String::as_str));
-                early
-            });
-            found.add("node-order", Severity::Warning, "", late.map(node_label).collect());
-        }
+    if let Err(waiting) = view.topological() {
+        found.add("cycle", Severity::Error, "", waiting.into_iter().map(label).collect());
+    } else {
+        let mut made: HashSet<&str> = HashSet::new();
+        let late = graph.node.iter().filter(|node| {
+            let mut needs: BTreeSet<&str> = node.input.iter().map(String::as_str).collect();
+            walk::captures(node, &mut needs);
+            let early = needs.iter().any(|n| view.producer(n).is_some() && !made.contains(n));
+            made.extend(node.output.iter().map(String::as_str));
+            early
+        });
+        found.add("node-order", Severity::Warning, "", late.map(node_label).collect());
     }
     names(view, found);
     let known = crate::expose::known(graph);

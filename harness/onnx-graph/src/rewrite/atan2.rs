@@ -19,14 +19,7 @@ use crate::tensor::DataType;
 use crate::view::{View, is, node_label};
 
 /// P of the polynomial, the constant first.
-const COEFFICIENTS: [f32; 6] = [
-    -0.333_333_164_453_506_47,
-    0.199_988_842_010_498_05,
-    -0.142_607_986_927_032_47,
-    0.108_499_601_483_345_03,
-    -0.076_525_367_796_421_05,
-    0.034_251_838_922_500_61,
-];
+const COEFFICIENTS: [f32; 6] = [-0.333_333_16, 0.199_988_84, -0.142_607_99, 0.108_499_6, -0.076_525_37, 0.034_251_84];
 /// tan(1/2): above it the reduced quotient is the better argument, and what it gives is at least 1/2.
 const SPLIT: f64 = 0.546_302_489_843_790_5;
 /// Above this a sum of two f32 may overflow.

@@ -2,7 +2,7 @@
 
 use crate::builder::Attribute;
 use crate::model::Model;
-use crate::proto::{GraphProto, NodeProto, TensorProto};
+use crate::proto::{GraphProto, NodeProto, TensorProto, ValueInfoProto};
 use crate::tensor::{DataType, Tensor};
 use crate::tensor_proto::tensor_to_proto;
 use crate::view::{self, View};
@@ -161,7 +161,7 @@ pub(crate) fn useful(graph: &GraphProto) -> HashSet<usize> {
     for (index, node) in graph.node.iter().enumerate() {
         makers.extend(node.output.iter().map(|o| (o.as_str(), index)));
     }
-    let mut wanted: Vec<&str> = graph.output.iter().map(|o| o.name()).collect();
+    let mut wanted: Vec<&str> = graph.output.iter().map(ValueInfoProto::name).collect();
     let mut useful = HashSet::new();
     while let Some(tensor) = wanted.pop() {
         let Some(&index) = makers.get(tensor).filter(|_| !tensor.is_empty()) else { continue };
@@ -177,7 +177,7 @@ pub(crate) fn useful(graph: &GraphProto) -> HashSet<usize> {
 
 /// The tensors that nodes, subgraphs or the outputs read.
 pub(crate) fn read(graph: &GraphProto) -> BTreeSet<&str> {
-    let mut read: BTreeSet<&str> = graph.output.iter().map(|o| o.name()).collect();
+    let mut read: BTreeSet<&str> = graph.output.iter().map(ValueInfoProto::name).collect();
     for node in &graph.node {
         walk::captures(node, &mut read);
         read.extend(node.input.iter().map(String::as_str));

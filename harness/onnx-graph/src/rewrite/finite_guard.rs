@@ -1,4 +1,4 @@
-//! IsNaN and IsInf by comparison, and the chain that exporters write for `nan_to_num` in one step.
+//! `IsNaN` and `IsInf` by comparison, and the chain that exporters write for `nan_to_num` in one step.
 //!
 //! The chain replaces NaN, then plus, then minus infinity, each by a Where of its own. Where all three get the same value it is
 //! `Where(Abs(x) <= largest finite, x, value)`: one comparison that is false for all three. (`x == x` would do for NaN too, and is
@@ -15,7 +15,7 @@ use std::collections::HashSet;
 
 /// A value whose NaN, and perhaps infinities, are replaced.
 pub(crate) struct Guard<'a> {
-    /// The IsNaN.
+    /// The `IsNaN`.
     pub is_nan: &'a NodeProto,
     /// The guarded tensor.
     value: &'a str,
@@ -85,11 +85,10 @@ pub(super) fn apply(model: &Model, view: &View<'_>, types: &Types) -> Rewritten 
         let known = types.get(guard.value).dtype;
         edit.at(guard.is_nan);
         let most = known.and_then(|dtype| edit.float("largest_finite", dtype, largest(dtype)?));
-        let Some(most) = most else {
+        let (Some(most), Some(output)) = (most, guard.last.1.output.first()) else {
             skipped.push((node_label(guard.is_nan), "the type of what it guards is not known".to_owned()));
             continue;
         };
-        let output = &guard.last.1.output[0];
         let size = edit.node("size", "Abs", &[guard.value], vec![]);
         let finite = edit.node("is_finite", "LessOrEqual", &[&size, &most], vec![]);
         edit.makes("finite_or_else", "Where", &[&finite, guard.value, guard.with], vec![], output);
@@ -119,7 +118,9 @@ pub(super) fn apply(model: &Model, view: &View<'_>, types: &Types) -> Rewritten 
 }
 
 fn alone(edit: &mut Edit, types: &Types, index: usize, node: &NodeProto) -> Result<Site, String> {
-    let (value, output) = (&node.input[0], &node.output[0]);
+    let (Some(value), Some(output)) = (node.input.first(), node.output.first()) else {
+        return Err("it has no input or no output".to_owned());
+    };
     let dtype = types.get(value).dtype.ok_or("the type of its input is not known")?;
     let unknown = || format!("its input is {dtype}");
     edit.at(node);

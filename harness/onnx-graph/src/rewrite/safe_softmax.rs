@@ -1,4 +1,4 @@
-//! `Where(IsNaN(Softmax(x)), 0, Softmax(x))` without IsNaN.
+//! `Where(IsNaN(Softmax(x)), 0, Softmax(x))` without `IsNaN`.
 //!
 //! The Softmax of a row is NaN when the row holds a NaN or plus infinity, or nothing but minus infinity. Such a row is known by
 //! its maximum once NaN is taken for plus infinity: the maximum is then infinite, and in every other row it is finite.
@@ -45,7 +45,9 @@ pub(super) fn apply(model: &Model, view: &View<'_>, types: &Types) -> Rewritten 
 
 fn replace(edit: &mut Edit, view: &View<'_>, types: &Types, found: &Guarded<'_>) -> Result<Site, String> {
     let Guarded { softmax, guard, guard_index, .. } = found;
-    let (scores, output) = (&softmax.input[0], &guard.output[0]);
+    let (Some(scores), Some(output)) = (softmax.input.first(), guard.output.first()) else {
+        return Err("it has no input or its guard no output".to_owned());
+    };
     let dtype = types.get(scores).dtype.ok_or("the type of its scores is not known")?;
     let (largest, infinity) = (largest(dtype).ok_or(format!("its scores are {dtype}"))?, f64::INFINITY);
     if view.opset < 13 {

@@ -1,4 +1,4 @@
-//! An order by TopK that every provider agrees on.
+//! An order by `TopK` that every provider agrees on.
 //!
 //! Providers differ in how they order equal keys, some lose their way when a key is infinite, and some drop or narrow what nobody
 //! reads. The new nodes sort twice. First the keys, made finite: infinities and NaN become the largest numbers of their sign, and a
@@ -23,7 +23,7 @@ use crate::proto::NodeProto;
 use crate::tensor::{DataType, Tensor};
 use crate::view::{self, View, int, is, node_label};
 
-/// Why a TopK should be rewritten; nothing for one that any provider orders alike.
+/// Why a `TopK` should be rewritten; nothing for one that any provider orders alike.
 pub(crate) struct Needs {
     /// Nobody reads its values.
     pub values_unread: bool,
@@ -31,7 +31,7 @@ pub(crate) struct Needs {
     pub float_keys: bool,
 }
 
-/// What a TopK needs; `None` for other nodes and for sorts that are unique already.
+/// What a `TopK` needs; `None` for other nodes and for sorts that are unique already.
 pub(crate) fn needs(view: &View<'_>, types: &Types, node: &NodeProto) -> Option<Needs> {
     if !is(node, "TopK") {
         return None;
@@ -74,6 +74,8 @@ pub(super) fn apply(model: &Model, view: &View<'_>, types: &Types) -> Rewritten 
 struct Sort<'a> {
     node: &'a NodeProto,
     keys: &'a str,
+    values: &'a str,
+    indices: &'a str,
     dtype: DataType,
     axis: usize,
     /// Elements along the axis, and how many of them are wanted.
@@ -88,6 +90,9 @@ impl<'a> Sort<'a> {
     fn of(view: &View<'_>, types: &Types, node: &'a NodeProto) -> Result<Self, String> {
         let [keys, count] = node.input.as_slice() else {
             return Err("it has its k as an attribute, as before opset 10".to_owned());
+        };
+        let [values, indices] = node.output.as_slice() else {
+            return Err(format!("it has {} outputs where TopK has two", node.output.len()));
         };
         if view.opset < 13 {
             return Err(format!("opset {} has not all operators that the new order needs; 13 has", view.opset));
@@ -116,7 +121,7 @@ impl<'a> Sort<'a> {
         };
         let descending = int(node, "largest", 1) != 0;
         let permutation = maker.is_some_and(all);
-        Ok(Self { node, keys, dtype, axis, extent, count, descending, permutation })
+        Ok(Self { node, keys, values, indices, dtype, axis, extent, count, descending, permutation })
     }
 
     fn replace(&self, edit: &mut Edit, view: &View<'_>) -> Site {
@@ -126,7 +131,7 @@ impl<'a> Sort<'a> {
             (false, true) => self.floats(edit),
             (false, false) => self.integers(edit),
         };
-        let (values, indices) = (&self.node.output[0], &self.node.output[1]);
+        let (values, indices) = (self.values, self.indices);
         let axis = || vec![("axis", Attribute::Int(self.axis as i64))];
         if self.count == self.extent {
             edit.makes("order", "Identity", &[&ordered], vec![], indices);
@@ -135,10 +140,10 @@ impl<'a> Sort<'a> {
             let [from, to, along, step] = ends;
             edit.makes("first_of_order", "Slice", &[&ordered, &from, &to, &along, &step], vec![], indices);
         }
-        let mut outputs = vec![indices.clone()];
+        let mut outputs = vec![indices.to_owned()];
         if view.is_used(values) {
             edit.makes("values", "GatherElements", &[self.keys, indices], axis(), values);
-            outputs.push(values.clone());
+            outputs.push(values.to_owned());
         }
         let permutation_along = self.permutation.then_some(self.axis);
         Site {

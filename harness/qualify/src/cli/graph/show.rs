@@ -34,7 +34,7 @@ pub fn show(args: &ShowArgs, as_json: bool) -> Result<ExitCode, Failure> {
 fn info(info: &ValueInfo) -> Value {
     json!({
         "name": info.name,
-        "type": info.dtype.map(|d| d.name()),
+        "type": info.dtype.map(onnx_graph::DataType::name),
         "shape": info.shape.as_ref().map(|s| s.iter().map(ToString::to_string).collect::<Vec<_>>()),
     })
 }
@@ -104,7 +104,9 @@ fn text(s: &Summary, largest: usize) -> String {
         if s.producer.is_empty() { "?" } else { &s.producer }
     ));
     for (kind, infos) in [("input ", &s.inputs), ("output", &s.outputs)] {
-        infos.iter().for_each(|i| line(format!("{kind} {i}")));
+        for info in infos {
+            line(format!("{kind} {info}"));
+        }
     }
     if !s.dynamic.is_empty() {
         line(format!("varying extents: {}", s.dynamic.iter().cloned().collect::<Vec<_>>().join(", ")));
