@@ -2,7 +2,7 @@
 
 use crate::error::ModelError;
 use crate::mapped;
-use crate::proto::{GraphProto, ModelProto};
+use crate::proto::{GraphProto, ModelProto, StringStringEntryProto};
 use bytes::Bytes;
 use prost::Message;
 use std::path::Path;
@@ -55,6 +55,18 @@ impl Model {
             bytes if bytes > PROTOBUF_MAX => Err(ModelError::TooLarge { bytes }),
             _ => Ok(self.proto.encode_to_vec()),
         }
+    }
+
+    /// Notes a key and its value in the model's metadata, in the place of what stood there for the key.
+    pub fn set_metadata(&mut self, key: &str, value: &str) {
+        self.proto.metadata_props.retain(|entry| entry.key() != key);
+        let entry = StringStringEntryProto { key: Some(key.to_owned()), value: Some(value.to_owned()) };
+        self.proto.metadata_props.push(entry);
+    }
+
+    /// What the model's metadata say for a key.
+    pub fn metadata(&self, key: &str) -> Option<&str> {
+        self.proto.metadata_props.iter().find(|entry| entry.key() == key).map(StringStringEntryProto::value)
     }
 
     /// IR version.

@@ -11,6 +11,7 @@ pub mod evidence;
 pub mod graph;
 pub mod nearest;
 pub mod observation;
+mod random;
 pub mod recipe;
 pub mod report;
 pub mod run;

@@ -108,7 +108,7 @@ pub fn main() -> ExitCode {
         Verb::Audit(args) => root().and_then(|root| audit::audit(&args, &root, store, *json)),
         Verb::Bundle(command) => bundle::run(&command, *json),
         Verb::Graph(command) => {
-            let around = graph::Surroundings { root: &root, json: *json };
+            let around = graph::Surroundings { root: &root, store, offline: *offline, json: *json };
             graph::run(&command, &around)
         }
     };

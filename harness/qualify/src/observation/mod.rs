@@ -7,6 +7,7 @@ pub mod placement;
 pub mod process;
 pub mod profile;
 
+use crate::bundle::NamedArray;
 use camino::Utf8PathBuf;
 use compare::Comparison;
 use figure::Figure;
@@ -118,6 +119,9 @@ pub struct Facts {
     pub outputs: Vec<Output>,
     /// Outputs of the model that have no reference and were not compared.
     pub not_compared: Vec<String>,
+    /// Tensors that were kept, where the request asked for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub captured: Vec<NamedArray>,
     /// Durations of the stages in milliseconds, one value each (no statistic: the first and only time).
     pub timings: Timings,
     /// Peak resident memory of the worker process so far, in MiB. A shared worker's figure includes earlier cases.

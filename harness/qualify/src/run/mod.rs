@@ -19,8 +19,8 @@ use crate::recipe::{
     HostMismatch, Kind, Lock, Options, Prefix, Progress as Fetching, RealiseError, Recipe, RecipeError, Resolved, Store,
 };
 use crate::verdict::{self, Judged};
-use crate::worker::Request;
 use crate::worker::launch::{Launch, LaunchError};
+use crate::worker::{Capture, Request};
 use camino::{Utf8Path, Utf8PathBuf};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -241,7 +241,8 @@ impl Qualification {
         Ok(prefix)
     }
 
-    fn launch(&self) -> Result<Launch, RunError> {
+    /// How workers of the recipe are started.
+    pub(crate) fn launch(&self) -> Result<Launch, RunError> {
         let prefix = self.prefix()?;
         let Settings { program, root, evidence, bundles, .. } = &self.settings;
         // What a worker reads and writes; a container shows it nothing else.
@@ -299,6 +300,37 @@ impl Qualification {
             probes: replayed.probes.iter().chain(&case.probes).cloned().collect(),
             logs: logs.to_owned(),
             array_cap_bytes: DEFAULT_CAP_BYTES,
+            capture: None,
+            fault: self.settings.fault,
+        })
+    }
+
+    /// What a worker is told that keeps tensors of a model instead of judging a case. Paths are absolute.
+    pub(crate) fn capture_request(
+        &self,
+        model: &Utf8Path,
+        dir: &Utf8Path,
+        capture: Capture,
+    ) -> Result<Request, RunError> {
+        let prefix = self.prefix()?;
+        Ok(Request {
+            case: String::new(),
+            library: prefix.library()?,
+            library_version: prefix.library_version()?.to_owned(),
+            provider: prefix.provider()?.clone(),
+            plugin: prefix.plugin(),
+            session: prefix.session().clone(),
+            threads: self.settings.threads,
+            fallback_allowed: true,
+            dir: dir.to_owned(),
+            model: model.to_owned(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            mask: None,
+            probes: Vec::new(),
+            logs: dir.to_owned(),
+            array_cap_bytes: DEFAULT_CAP_BYTES,
+            capture: Some(capture),
             fault: self.settings.fault,
         })
     }

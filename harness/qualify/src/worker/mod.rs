@@ -3,6 +3,7 @@
 //! The parent writes one [`Request`] a line to the worker's standard input and reads one [`Event`] a line from a pipe
 //! of its own ([`REPLY_FD`]), so that nothing that a library prints can come between. See `docs/flow.md`.
 
+mod capture;
 pub mod fault;
 pub mod launch;
 mod raw;
@@ -58,9 +59,29 @@ pub struct Request {
     pub logs: Utf8PathBuf,
     /// The largest array that is read, in bytes.
     pub array_cap_bytes: u64,
+    /// Instead of comparing anything: sets of inputs to run, and tensors to keep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<Capture>,
     /// A fault to commit, for tests of the harness itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
+}
+
+/// Runs whose tensors are kept, for tools that hold models against each other. `inputs`, `outputs`, `mask` and `probes`
+/// of the request are not looked at.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Capture {
+    /// Sets of inputs, run one after the other in one session.
+    pub sets: Vec<Vec<NamedArray>>,
+    /// The tensors to keep of each run, inner ones exposed; none: the model's outputs.
+    pub tensors: Vec<String>,
+    /// The `.npz` file that they go to, as `SET/TENSOR` with sets counted from 0.
+    pub into: Utf8PathBuf,
+    /// May the library optimise the graph?
+    pub optimise: bool,
+    /// Observe also where the nodes run.
+    pub placement: bool,
 }
 
 /// An output to fetch and what to hold it against.

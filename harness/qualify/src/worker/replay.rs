@@ -44,23 +44,10 @@ pub(super) fn replay(
     enter: &mut dyn FnMut(Stage) -> io::Result<()>,
 ) -> Result<(), Refusal> {
     enter(Stage::Load)?;
+    let model = load(request, runtime, facts)?;
     let clock = Instant::now();
-    facts.library = Some(runtime.library(&request.library, &request.library_version)?.clone());
-    if let Some(plugin) = &request.plugin {
-        runtime.register(&request.provider.name, plugin)?;
-    }
-    facts.timings.library_ms = Some(ms(clock));
-    let clock = Instant::now();
-    // External data of a model given as bytes is looked for in the working directory.
-    if let Some(folder) = request.model.parent() {
-        std::env::set_current_dir(folder).map_err(|e| format!("cannot enter {folder}: {e}"))?;
-    }
-    let model = Model::load(request.model.as_std_path()).map_err(|e| e.to_string())?;
-    let folder = request.model.parent().unwrap_or(&request.dir);
-    model.check_external(folder.as_std_path()).map_err(|e| e.to_string())?;
-    facts.graph = Some(graph(&model));
-    let feeds = feeds(request)?;
-    facts.timings.load_ms = Some(ms(clock));
+    let feeds = feeds(request, &request.inputs)?;
+    facts.timings.load_ms = facts.timings.load_ms.map(|load| load + ms(clock));
 
     enter(Stage::Session)?;
     let clock = Instant::now();
@@ -116,8 +103,30 @@ pub(super) fn replay(
     Ok(())
 }
 
-fn plan(request: &Request) -> SessionPlan<'_> {
-    SessionPlan { request, fallback_allowed: request.fallback_allowed, profile: None, optimised: None }
+/// Loads library and model, and registers the plugin.
+pub(super) fn load(request: &Request, runtime: &mut Runtime, facts: &mut Facts) -> Result<Model, Refusal> {
+    let clock = Instant::now();
+    facts.library = Some(runtime.library(&request.library, &request.library_version)?.clone());
+    if let Some(plugin) = &request.plugin {
+        runtime.register(&request.provider.name, plugin)?;
+    }
+    facts.timings.library_ms = Some(ms(clock));
+    let clock = Instant::now();
+    // External data of a model given as bytes is looked for in the working directory.
+    if let Some(folder) = request.model.parent() {
+        std::env::set_current_dir(folder).map_err(|e| format!("cannot enter {folder}: {e}"))?;
+    }
+    let model = Model::load(request.model.as_std_path()).map_err(|e| e.to_string())?;
+    let folder = request.model.parent().unwrap_or(&request.dir);
+    model.check_external(folder.as_std_path()).map_err(|e| e.to_string())?;
+    facts.graph = Some(graph(&model));
+    facts.timings.load_ms = Some(ms(clock));
+    Ok(model)
+}
+
+pub(super) fn plan(request: &Request) -> SessionPlan<'_> {
+    let optimise = request.capture.as_ref().is_none_or(|c| c.optimise);
+    SessionPlan { request, fallback_allowed: request.fallback_allowed, profile: None, optimised: None, optimise }
 }
 
 fn ms(since: Instant) -> f64 {
@@ -128,23 +137,23 @@ fn graph(model: &Model) -> Graph {
     Graph { ir: model.ir_version(), opsets: model.opsets(), op_histogram: model.op_histogram() }
 }
 
-fn feeds(request: &Request) -> Result<Feeds, Refusal> {
+pub(super) fn feeds(request: &Request, inputs: &[NamedArray]) -> Result<Feeds, Refusal> {
     let feed = |input: &NamedArray| {
         let tensor = read(request, &input.array)?;
         let value = value(&tensor).map_err(|e| format!("input `{}`: {e}", input.name))?;
         Ok((input.name.clone(), value))
     };
-    request.inputs.iter().map(feed).collect()
+    inputs.iter().map(feed).collect()
 }
 
-fn run<'s>(session: &'s mut Session, feeds: &Feeds) -> Result<SessionOutputs<'s>, Refusal> {
+pub(super) fn run<'s>(session: &'s mut Session, feeds: &Feeds) -> Result<SessionOutputs<'s>, Refusal> {
     let inputs: Vec<(Cow<'_, str>, SessionInputValue<'_>)> =
         feeds.iter().map(|(name, value)| (name.as_str().into(), value.into())).collect();
     session.run(inputs).map_err(|e| Refusal(e.message().to_owned()))
 }
 
 /// Where the nodes run, from the profile of a session of its own: an instrumented run never decides about numbers.
-fn observe_placement(
+pub(super) fn observe_placement(
     request: &Request,
     runtime: &Runtime,
     model: &Model,
@@ -180,7 +189,7 @@ fn profiled_run(
 ) -> Result<Profile, Refusal> {
     let profile = request.logs.join("profile");
     let clock = Instant::now();
-    let plan = SessionPlan { request, fallback_allowed, profile: Some(&profile), optimised };
+    let plan = SessionPlan { fallback_allowed, profile: Some(&profile), optimised, ..plan(request) };
     let mut session = runtime.session(&Source::File(&request.model), &plan)?;
     let session_ms = ms(clock);
     let clock = Instant::now();
@@ -260,7 +269,7 @@ fn rows(mask: &Tensor, wanted: &OutputRequest, shape: &[usize]) -> Option<Result
     Some(Rows::new(&TensorView::from(mask), &axes))
 }
 
-fn output<'o>(outputs: &'o SessionOutputs<'_>, name: &str) -> Result<Seen<'o>, Refusal> {
+pub(super) fn output<'o>(outputs: &'o SessionOutputs<'_>, name: &str) -> Result<Seen<'o>, Refusal> {
     let value = outputs.get(name).ok_or_else(|| format!("the model gave no output `{name}`"))?;
     see(value).map_err(|e| Refusal(format!("output `{name}`: {e}")))
 }

@@ -10,7 +10,7 @@ use ort::environment::Environment;
 use ort::ep::ArbitrarilyConfigurableExecutionProvider as _;
 use ort::logging::LogLevel;
 use ort::session::Session;
-use ort::session::builder::SessionBuilder;
+use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
 use ort::value::{DynTensorValueType, DynValue, TensorElementType};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,6 +33,8 @@ pub(super) struct SessionPlan<'a> {
     pub profile: Option<&'a Utf8Path>,
     /// Where the optimised model goes, if it is wanted.
     pub optimised: Option<&'a Utf8Path>,
+    /// May the library optimise the graph?
+    pub optimise: bool,
 }
 
 /// Where a session's model comes from.
@@ -98,6 +100,9 @@ fn builder(environment: &Environment, plan: &SessionPlan<'_>) -> ort::Result<Ses
     let mut builder = SessionBuilder::new(environment)?;
     if request.threads > 0 {
         builder = builder.with_intra_threads(request.threads)?.with_inter_threads(1)?;
+    }
+    if !plan.optimise {
+        builder = builder.with_optimization_level(GraphOptimizationLevel::Disable)?;
     }
     for (key, value) in &request.session {
         builder = builder.with_config_entry(key, value)?;

@@ -1,7 +1,7 @@
 //! The worker's side: reads requests, replays them, writes events.
 
 use super::runtime::Runtime;
-use super::{Event, REPLY_FD, Request, replay};
+use super::{Event, REPLY_FD, Request, capture, replay};
 use crate::observation::process::Process;
 use crate::observation::{Facts, Stage};
 use camino::Utf8PathBuf;
@@ -83,7 +83,10 @@ fn replay_one(
         }
         Ok(())
     };
-    let outcome = replay::replay(request, runtime, &mut facts, &mut enter);
+    let outcome = match &request.capture {
+        Some(capture) => capture::capture(request, capture, runtime, &mut facts, &mut enter),
+        None => replay::replay(request, runtime, &mut facts, &mut enter),
+    };
     // Also where a stage failed: what was loaded is then of most interest.
     facts.process = Some(Process::observe(variables));
     let facts = Box::new(facts);

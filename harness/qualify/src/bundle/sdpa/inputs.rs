@@ -1,6 +1,7 @@
 //! Seeded inputs, the same for ever on every machine: integer arithmetic and one exact multiplication, no library functions.
 
 use super::{Pattern, SdpaSpec};
+use crate::random::SplitMix64;
 use ndarray::{Array2, Array4};
 
 /// Inputs in f64, already rounded to the graph's precision.
@@ -40,23 +41,4 @@ impl Inputs {
 /// Valid elements of an event: evenly spaced lengths below the whole sequence, at least 1.
 fn length(event: usize, events: usize, sequence: usize) -> usize {
     (sequence - sequence * (event + 1) / (events + 1)).max(1)
-}
-
-/// The generator of Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (OOPSLA 2014).
-pub(super) struct SplitMix64(pub(super) u64);
-
-impl SplitMix64 {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number of mean 0 and variance 1, bell-shaped within 2 sqrt(3): the sum of four uniform ones.
-    pub(super) fn bell(&mut self) -> f64 {
-        let draw = self.next();
-        let sum: i64 = (0..4).map(|lane| (draw >> (16 * lane) & 0xffff) as i64).sum();
-        (sum - 2 * 0xffff) as f64 / 65536.0 * 1.732_050_807_568_877_2
-    }
 }

@@ -3,8 +3,9 @@
 //! With E = H D features of an element: query, key and value are `x W + b` of the elements `[B,S,E]`, cut into heads, and the
 //! heads' outputs, put together again, go through one more. Providers that keep weights in a narrower type show it here.
 
-use super::inputs::{Inputs, SplitMix64};
+use super::inputs::Inputs;
 use super::{SdpaCase, SdpaSpec, reference};
+use crate::random::SplitMix64;
 use ndarray::{Array, Array1, Array2, Array3, Array4};
 use onnx_graph::Tensor;
 use onnx_graph::builder::{Builder, Value};
