@@ -7,6 +7,7 @@ mod bad_input;
 mod doctor;
 mod faults;
 mod first_use;
+mod graph;
 mod packages;
 mod project;
 mod python;
